@@ -146,11 +146,11 @@ class Participant:
     def connect(self) -> psycopg.Connection[Any]:
         """The database, which must be this service's. What is wrong with the steps is said here."""
         if self._connection is None or self._connection.closed:
-            for name, step in self._steps.items():
-                if (step.options["kind"] == "compensatable") != (step.undo is not None):
-                    raise ValueError(f"{name}: a compensatable step has a compensation, and no other step has one")
+            if wrong := [name for name, step in self._steps.items() if (step.options["kind"] == "compensatable") != (step.undo is not None)]:
+                raise ValueError(f"{wrong[0]}: a compensatable step has a compensation, and no other step has one")
             self._connection = psycopg.connect(self.database_url, autocommit=True, application_name=f"skald/{self.service}")
             self._connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+            self._connection.execute("SET lock_timeout = 5000; SET statement_timeout = 30000; SET idle_in_transaction_session_timeout = 30000")
             self._database = self._one("SELECT skald.host(%s, %s)::text", (self.service, self._said()))
         return self._connection
 

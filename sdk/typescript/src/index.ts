@@ -15,7 +15,6 @@ export class Snooze extends Error {
 
 /** The step can't work with this data: the delivery is parked, and the saga is stuck until an operator looks. */
 export class Malformed extends Error {}
-
 /** A delivery, as it came. */
 export interface Message {
   readonly type: string;
@@ -91,7 +90,8 @@ export class Participant {
   constructor(readonly service: string, private readonly settings: Settings = {}) {
     this.lanes = settings.lanes ?? 4;
     this.log = settings.log ?? ((line) => console.error(line));
-    this.pool = new pg.Pool({ connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], max: this.lanes, application_name: `skald/${service}` });
+    this.pool = new pg.Pool({ connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], max: this.lanes,
+      application_name: `skald/${service}`, lock_timeout: 5000, statement_timeout: 30000, idle_in_transaction_session_timeout: 30000 });
     this.pool.on("error", () => undefined); // an idle connection was lost: the next one is opened when it is needed
   }
 
