@@ -67,7 +67,7 @@ case ${1:-} in
     cp -r sdk/typescript/{package.json,package-lock.json,tsconfig.json,src,test} build/languages/typescript-test
     npm --prefix build/languages/typescript-test ci --silent
     (cd build/languages/typescript-test && SKALD=$root/build/tools/skald npm test --silent)
-    SKALD_CASES=${SKALD_CASES:-1000000} build/tests/participant_tests
+    PARTICIPANT_CASES=${PARTICIPANT_CASES:-1000000} build/tests/participant_tests
     exit
     ;;
   mutants)

@@ -35,7 +35,7 @@ step_kind kind_of(std::string const& name)
 
 int cases_wanted(int many)
 {
-    auto const* const said = std::getenv("SKALD_CASES");
+    auto const* const said = std::getenv("PARTICIPANT_CASES");
     return said != nullptr ? std::atoi(said) : many;
 }
 

@@ -18,7 +18,7 @@ namespace skald::test {
 
 inline constexpr char const* this_service = "payments";
 
-/// How many cases: as many as SKALD_CASES says, or that many.
+/// How many cases: as many as PARTICIPANT_CASES says, or that many.
 int cases_wanted(int many);
 
 class random_cases

@@ -1,5 +1,5 @@
 // What follows from a step is decided twice: in C++, and for other languages in SQL (0020_participants.sql). Here both
-// are asked about the same random deliveries. SKALD_CASES says about how many.
+// are asked about the same random deliveries. PARTICIPANT_CASES says about how many.
 #include "core/instant.hpp"
 #include "core/text.hpp"
 #include "languages/cases.hpp"
