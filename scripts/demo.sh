@@ -224,7 +224,10 @@ start_python() {
   local venv=$build/languages/python
   say "installing sdk/python in $venv"
   [[ -x $venv/bin/pip ]] || logged venv python3 -m venv "$venv"
-  logged pip "$venv/bin/pip" install "$root/sdk/python[binary]"
+  # From a copy: pip builds beside what it installs.
+  rm -rf "$venv-source" && cp -r "$root/sdk/python" "$venv-source"
+  logged pip "$venv/bin/pip" install --force-reinstall --no-deps "$venv-source"
+  logged pip "$venv/bin/pip" install "$venv-source[binary]"
   participant payments "$DATABASE_URL_PAYMENTS" "$venv/bin/python" "$root/examples/order_saga/python/payments.py"
 }
 

@@ -60,9 +60,13 @@ case ${1:-} in
     exports=$(scripts/stack.sh up "$stack")
     eval "$exports"
     [[ -x build/languages/python-test/bin/pip ]] || python3 -m venv build/languages/python-test
-    build/languages/python-test/bin/pip install --quiet --editable 'sdk/python[binary,test]'
-    (cd sdk/python && SKALD=$root/build/tools/skald "$root/build/languages/python-test/bin/pytest" --quiet)
-    (cd sdk/python && "$root/build/languages/python-test/bin/mypy" skald tests)
+    # From a copy: pip builds beside what it installs.
+    rm -rf build/languages/python-source && cp -r sdk/python build/languages/python-source
+    build/languages/python-test/bin/pip install --quiet --force-reinstall --no-deps build/languages/python-source
+    build/languages/python-test/bin/pip install --quiet 'build/languages/python-source[binary,test]'
+    export PYTHONDONTWRITEBYTECODE=1
+    (cd sdk/python && SKALD=$root/build/tools/skald "$root/build/languages/python-test/bin/pytest" --quiet -p no:cacheprovider)
+    (cd sdk/python && "$root/build/languages/python-test/bin/mypy" --cache-dir "$root/build/languages/mypy" skald tests)
     mkdir -p build/languages/typescript-test
     cp -r sdk/typescript/{package.json,package-lock.json,tsconfig.json,src,test} build/languages/typescript-test
     npm --prefix build/languages/typescript-test ci --silent
