@@ -3,6 +3,7 @@
 #include "transport_kafka_fixture.hpp"
 
 #include "kafka/administration.hpp"
+#include "kafka/progress.hpp"
 
 #include <skald/errors.hpp>
 
@@ -128,6 +129,41 @@ TEST_CASE("what a process had that was killed is counted when it comes again")
     REQUIRE(again.size() == 3);
     for (auto const& one : again) CHECK(one.returns >= 1);
     ack_all(*next, again);
+}
+
+TEST_CASE("what came back often runs alone, so that what ends a process takes nothing along")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto subscription = f.transport().subscribe({service, 10});
+    send(f, numbered(service, 3));
+    for (int i = 0; i < kafka::suspect_after; ++i) {
+        auto const had = collect(*subscription, 3);
+        REQUIRE(had.size() == 3);
+        for (auto const& one : had) subscription->requeue(one.tag);
+    }
+    send(f, batch({message_for(service, "new")}));
+    auto const first = collect(*subscription, 1);
+    REQUIRE(first.size() == 1);
+    CHECK(first[0].returns == kafka::suspect_after);
+    CHECK(nothing_comes(*subscription));
+    ack_all(*subscription, first);
+    CHECK(collect(*subscription, 1).size() == 1);
+    CHECK(nothing_comes(*subscription));
+    // Whoever has the partition next is as careful: one of the two was out, and the other one was not.
+    subscription.reset();
+    subscription = f.transport().subscribe({service, 10});
+    std::set<std::string> left;
+    for (int i = 0; i < 2; ++i) {
+        auto const one = collect(*subscription, 1);
+        REQUIRE(one.size() == 1);
+        CHECK(one[0].returns >= kafka::suspect_after);
+        CHECK(nothing_comes(*subscription));
+        left.insert(one[0].message.id);
+        ack_all(*subscription, one);
+    }
+    CHECK(left.size() == 2);
+    CHECK(collect_ids(*subscription, 1) == std::set<std::string>{"new"});
 }
 
 TEST_CASE("a record that Skald has not written comes with its problem, and its partition goes on")

@@ -17,9 +17,6 @@ constexpr int answer_within_ms = 5'000;
 constexpr auto commit_every = 100ms;
 constexpr auto join_within = 10s;
 
-// At a time out of one partition: the others have their turn.
-constexpr int records_max = 64;
-
 property_list properties_of(consumer_settings const& settings)
 {
     property_list all{{"session.timeout.ms", "10000"}, {"heartbeat.interval.ms", "300"},
@@ -207,7 +204,10 @@ void consumer::drop_waiting(place const& where)
 void consumer::take_back(std::uint64_t generation)
 {
     generation_ = generation;
-    for (auto& [number, one] : std::exchange(out_, {})) put_back(std::move(one));
+    for (auto& [number, one] : std::exchange(out_, {})) {
+        if (one.is_suspect()) --partitions_.at(one.from).suspects_out;
+        put_back(std::move(one));
+    }
 }
 
 std::optional<consumer::copy> consumer::find_out(ports::delivery_tag tag)
@@ -216,6 +216,7 @@ std::optional<consumer::copy> consumer::find_out(ports::delivery_tag tag)
     if (found == out_.end()) return {};
     auto one = std::move(found->second);
     out_.erase(found);
+    if (one.is_suspect()) --partitions_.at(one.from).suspects_out;
     return one;
 }
 
@@ -298,89 +299,6 @@ void consumer::commit_failed()
 {
     for (auto& [where, of] : partitions_) of.committed.clear();
     is_uncommitted_ = true;
-}
-
-bool consumer::has_room() const
-{
-    for (std::size_t i = 0; i < routes_.size(); ++i)
-        if (routes_[i].has_room()) return true;
-    return false;
-}
-
-bool consumer::take(transports::mailbox& box)
-{
-    std::vector<ports::delivery> taken;
-    take_again(taken);
-    bool more = false;
-    // Each partition is the first in turn.
-    auto const first = partitions_.upper_bound(last_taken_);
-    for (auto one = first; one != partitions_.end(); ++one) more = take_of(one->first, one->second, taken) || more;
-    for (auto one = partitions_.begin(); one != first; ++one) more = take_of(one->first, one->second, taken) || more;
-    last_taken_ = first == partitions_.end() ? place{} : first->first;
-    SKALD_FAILPOINT_IF(!taken.empty(), "consumer.delivered");
-    for (auto const& one : box.deliver(std::move(taken)))
-        if (auto back = find_out(one.tag)) put_back(std::move(*back));
-    return more;
-}
-
-void consumer::take_again(std::vector<ports::delivery>& into)
-{
-    for (auto& one : std::exchange(again_, {})) {
-        auto const as = routes_.read(*one.record);
-        into.push_back(hand_over(std::move(one), as));
-    }
-}
-
-bool consumer::take_of(place const& where, partition& of, std::vector<ports::delivery>& into)
-{
-    for (int i = 0; i < records_max; ++i)
-        if (of.is_leaving || !has_room() || !take_next(where, of, into)) return false;
-    return true;
-}
-
-// False if there is none, or no room for it.
-bool consumer::take_next(place const& where, partition& of, std::vector<ports::delivery>& into)
-{
-    if (!of.next) {
-        auto* const raw = rd_kafka_consume_queue(of.records.get(), 0);
-        if (raw == nullptr) return false;
-        of.next = record_ptr{raw, rd_kafka_message_destroy};
-    }
-    if (of.next->err != RD_KAFKA_RESP_ERR_NO_ERROR)
-        throw kafka_error{rd_kafka_message_errstr(std::exchange(of.next, nullptr).get())};
-    auto const offset = of.next->offset;
-    if (offset < of.done.next()) throw client_lost{where.first + " has begun anew: it was made again"};
-    if (!of.done.has_room(offset)) return false;
-    auto const as = routes_.read(*of.next);
-    if (as.to.empty() || of.done.is_settled(offset)) {
-        of.done.pass(offset);
-        of.next.reset();
-        is_uncommitted_ = true;
-        return true;
-    }
-    if (!std::ranges::all_of(as.to, [this](std::size_t to) { return routes_[to].has_room(); })) return false;
-    auto const record = std::exchange(of.next, nullptr);
-    of.done.hand_out(offset);
-    of.copies.emplace(offset, static_cast<int>(as.to.size()));
-    is_uncommitted_ = true;
-    for (auto const to : as.to) {
-        ++routes_[to].out;
-        into.push_back(hand_over({where, record, to, of.done.returns(offset)}, as));
-    }
-    return true;
-}
-
-ports::delivery consumer::hand_over(copy one, routed_record const& as)
-{
-    ports::delivery made;
-    made.tag = {generation_, ++last_number_, 1};
-    made.returns = one.returns;
-    made.given_up = one.returns > delivery_limit;
-    made.problem = as.problem;
-    made.message = routes_.addressed(as.message, one.to);
-    made.handler = routes_[one.to].handler;
-    out_.emplace(last_number_, std::move(one));
-    return made;
 }
 
 void consumer::stop()

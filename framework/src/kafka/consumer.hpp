@@ -79,6 +79,7 @@ private:
         std::map<std::int64_t, int> copies{};  // of each that is out, how many are
         record_ptr next{};                     // read, and there was no room for it
         bool is_leaving{};
+        int suspects_out{};
     };
 
     /// One delivery.
@@ -88,6 +89,8 @@ private:
         record_ptr record;
         std::size_t to{};
         int returns{};  // of this one
+
+        bool is_suspect() const { return returns >= suspect_after; }
     };
 
     void rebalanced(rd_kafka_resp_err_t what, rd_kafka_topic_partition_list_t const* which) override;
@@ -105,6 +108,8 @@ private:
     bool take_of(place const& where, partition& of, std::vector<ports::delivery>& into);
     bool take_next(place const& where, partition& of, std::vector<ports::delivery>& into);
     void take_again(std::vector<ports::delivery>& into);
+    bool may_go_out(place const& where, partition const& of, bool is_suspect) const;
+    bool has_suspect_waiting(place const& where) const;
     ports::delivery hand_over(copy one, routed_record const& as);
     void put_back(copy one);
     void settle(copy const& one);

@@ -134,7 +134,7 @@ std::string progress::returned_text(std::int64_t ahead, std::size_t bytes_max) c
     auto const first = head();
     std::map<std::int64_t, int> times = returned_;
     for (auto const one : out_) ++times[one];
-    for (auto one = next_; one < next_ + ahead; ++one) ++times[one];
+    for (auto one = next_; one < next_ + ahead && returns(one) < suspect_after; ++one) ++times[one];
     std::string made;
     for (auto one = times.begin(); one != times.end();) {
         auto const begin = one;

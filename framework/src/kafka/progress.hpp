@@ -13,6 +13,10 @@
 
 namespace skald::kafka_detail {
 
+/// A delivery that came back so often may be what ends the process: it is handed out alone, or all that are out when it
+/// does so would be counted and given up with it.
+inline constexpr int suspect_after = 5;
+
 /// Threads: one.
 class progress
 {
@@ -47,7 +51,7 @@ public:
     void put_back(std::int64_t offset) { ++returned_[offset]; }
 
     /// For whoever is the next to read the partition, if nothing else is said until then: what is out has come back.
-    /// `ahead`: how many may be handed out before this is said again.
+    /// `ahead`: how many may be handed out before this is said again; a suspect is not, nor what is after it.
     std::string text(std::int64_t ahead = 0) const;
 
 private:

@@ -1,0 +1,121 @@
+// What a consumer hands out, and in which turn.
+#include "kafka/consumer.hpp"
+
+#include "core/failpoint.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace skald::kafka_detail {
+namespace {
+
+// At a time out of one partition: the others have their turn.
+constexpr int records_max = 64;
+
+}  // namespace
+
+bool consumer::has_room() const
+{
+    for (std::size_t i = 0; i < routes_.size(); ++i)
+        if (routes_[i].has_room()) return true;
+    return false;
+}
+
+bool consumer::take(transports::mailbox& box)
+{
+    std::vector<ports::delivery> taken;
+    take_again(taken);
+    bool more = false;
+    // Each partition is the first in turn.
+    auto const first = partitions_.upper_bound(last_taken_);
+    for (auto one = first; one != partitions_.end(); ++one) more = take_of(one->first, one->second, taken) || more;
+    for (auto one = partitions_.begin(); one != first; ++one) more = take_of(one->first, one->second, taken) || more;
+    last_taken_ = first == partitions_.end() ? place{} : first->first;
+    SKALD_FAILPOINT_IF(!taken.empty(), "consumer.delivered");
+    for (auto const& one : box.deliver(std::move(taken)))
+        if (auto back = find_out(one.tag)) put_back(std::move(*back));
+    return more;
+}
+
+void consumer::take_again(std::vector<ports::delivery>& into)
+{
+    for (auto& one : std::exchange(again_, {})) {
+        if (!may_go_out(one.from, partitions_.at(one.from), one.is_suspect())) {
+            again_.push_back(std::move(one));
+            continue;
+        }
+        auto const as = routes_.read(*one.record);
+        into.push_back(hand_over(std::move(one), as));
+    }
+}
+
+// A suspect is alone: nothing goes out beside it, and what is out beside it is waited for.
+bool consumer::may_go_out(place const& where, partition const& of, bool is_suspect) const
+{
+    if (of.suspects_out > 0) return false;
+    return !is_suspect || std::ranges::none_of(out_, [&](auto const& one) { return one.second.from == where; });
+}
+
+bool consumer::has_suspect_waiting(place const& where) const
+{
+    return std::ranges::any_of(again_, [&](copy const& one) { return one.is_suspect() && one.from == where; });
+}
+
+bool consumer::take_of(place const& where, partition& of, std::vector<ports::delivery>& into)
+{
+    for (int i = 0; i < records_max; ++i)
+        if (of.is_leaving || !has_room() || !take_next(where, of, into)) return false;
+    return true;
+}
+
+// False if there is none, or no room for it.
+bool consumer::take_next(place const& where, partition& of, std::vector<ports::delivery>& into)
+{
+    if (!of.next) {
+        auto* const raw = rd_kafka_consume_queue(of.records.get(), 0);
+        if (raw == nullptr) return false;
+        of.next = record_ptr{raw, rd_kafka_message_destroy};
+    }
+    if (of.next->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        throw kafka_error{rd_kafka_message_errstr(std::exchange(of.next, nullptr).get())};
+    auto const offset = of.next->offset;
+    if (offset < of.done.next()) throw client_lost{where.first + " has begun anew: it was made again"};
+    if (!of.done.has_room(offset)) return false;
+    auto const as = routes_.read(*of.next);
+    if (as.to.empty() || of.done.is_settled(offset)) {
+        of.done.pass(offset);
+        of.next.reset();
+        is_uncommitted_ = true;
+        return true;
+    }
+    if (!std::ranges::all_of(as.to, [this](std::size_t to) { return routes_[to].has_room(); })) return false;
+    bool const is_suspect = of.done.returns(offset) >= suspect_after;
+    if (!may_go_out(where, of, is_suspect) || has_suspect_waiting(where)) return false;
+    if (is_suspect && joins_until_) return false;
+    auto const record = std::exchange(of.next, nullptr);
+    of.done.hand_out(offset);
+    of.copies.emplace(offset, static_cast<int>(as.to.size()));
+    is_uncommitted_ = true;
+    if (is_suspect) commit(true);  // or it would not be counted if it ends this process now
+    for (auto const to : as.to) {
+        ++routes_[to].out;
+        into.push_back(hand_over({where, record, to, of.done.returns(offset)}, as));
+    }
+    return true;
+}
+
+ports::delivery consumer::hand_over(copy one, routed_record const& as)
+{
+    ports::delivery made;
+    made.tag = {generation_, ++last_number_, 1};
+    made.returns = one.returns;
+    made.given_up = one.returns > delivery_limit;
+    made.problem = as.problem;
+    made.message = routes_.addressed(as.message, one.to);
+    made.handler = routes_[one.to].handler;
+    if (one.is_suspect()) ++partitions_.at(one.from).suspects_out;
+    out_.emplace(last_number_, std::move(one));
+    return made;
+}
+
+}  // namespace skald::kafka_detail
