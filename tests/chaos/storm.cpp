@@ -30,7 +30,6 @@ constexpr auto start_patience = 60s;
 constexpr auto quiet_patience = 10s;
 constexpr auto drain_patience = 25s;
 constexpr int unfinished_shown = 10;
-constexpr std::size_t deadly_every = 200;
 
 int order_count(settings const& chosen)
 {
@@ -43,11 +42,18 @@ std::size_t kiosk_orders(settings const& chosen)
     return static_cast<std::size_t>(order_count(chosen) / 10);
 }
 
+// How many orders there are to one that kills its service. Kafka notices each death only after a session timeout.
+std::size_t deadly_every(settings const& chosen)
+{
+    return chosen.transport == "kafka" ? 1'000 : 200;
+}
+
 /// The orders at both homes. Some of them kill the service that charges them.
 skald::rig::order_plan draw_plan(settings const& chosen)
 {
     auto plan = skald::rig::make_plan(order_count(chosen) + static_cast<int>(kiosk_orders(chosen)), chosen.seed);
-    for (std::size_t i = deadly_every / 2; i < plan.orders.size(); i += deadly_every) {
+    auto const every = deadly_every(chosen);
+    for (std::size_t i = every / 2; i < plan.orders.size(); i += every) {
         auto& order = plan.orders[i];
         order.customer = fmt::format("deadly-{}", i);
         plan.wallets[order.customer] = order.cents;
