@@ -42,17 +42,12 @@ std::size_t kiosk_orders(settings const& chosen)
     return static_cast<std::size_t>(order_count(chosen) / 10);
 }
 
-// How many orders there are to one that kills its service. Kafka notices each death only after a session timeout.
-std::size_t deadly_every(settings const& chosen)
-{
-    return chosen.transport == "kafka" ? 1'000 : 200;
-}
-
 /// The orders at both homes. Some of them kill the service that charges them.
 skald::rig::order_plan draw_plan(settings const& chosen)
 {
     auto plan = skald::rig::make_plan(order_count(chosen) + static_cast<int>(kiosk_orders(chosen)), chosen.seed);
-    auto const every = deadly_every(chosen);
+    // Kafka notices a death only after a session timeout.
+    std::size_t const every = chosen.transport == "kafka" ? 1'000 : 200;
     for (std::size_t i = every / 2; i < plan.orders.size(); i += every) {
         auto& order = plan.orders[i];
         order.customer = fmt::format("deadly-{}", i);
