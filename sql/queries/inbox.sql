@@ -22,16 +22,17 @@ SELECT id, pg_advisory_lock(hashtextextended('skald.consumer', id)) FROM made
 
 -- No queue has a message before its first id, so that the search does not walk over the dead rows of all that was taken since the oldest
 -- snapshot (traps R11). A consumer that others hold for dead takes nothing: its row is locked, so that whoever ends it sees afterwards all that it has taken.
+-- What was found is written by its place: a join may be planned as a walk over the whole index, once a table full of dead rows counts as empty.
 -- name: take
 WITH alive AS MATERIALIZED (SELECT id FROM skald.consumer WHERE id = :me::bigint FOR KEY SHARE),
 free AS MATERIALIZED (
-    SELECT f.queue, f.id
+    SELECT f.place
       FROM unnest(:queues::text[], :rooms::bigint[], :first_ids::bigint[]) AS r(queue, room, first_id)
-     CROSS JOIN LATERAL (SELECT i.queue, i.id FROM skald.inbox i
+     CROSS JOIN LATERAL (SELECT i.ctid AS place FROM skald.inbox i
                           WHERE i.queue = r.queue AND i.id >= r.first_id AND i.consumer IS NULL
                           ORDER BY i.id LIMIT r.room FOR UPDATE SKIP LOCKED) AS f)
 UPDATE skald.inbox i SET consumer = :me::bigint
-  FROM free f WHERE i.queue = f.queue AND i.id = f.id AND EXISTS (SELECT FROM alive)
+ WHERE i.ctid = ANY (ARRAY (SELECT place FROM free)) AND EXISTS (SELECT FROM alive)
 RETURNING i.queue, i.id, i.returns, i.message_id, i.type, i.content_type, i.headers::text AS headers, encode(i.body, 'hex') AS body
 
 -- The last id that was given out. Whoever was given one up to that has the table locked until its transaction ends: asked for afterwards.
@@ -52,14 +53,19 @@ SELECT least(:last_id::bigint + 1,
  ORDER BY r.place
 
 -- name: delete_acked
-DELETE FROM skald.inbox i USING unnest(:queues::text[], :ids::bigint[]) AS a(queue, id)
- WHERE i.queue = a.queue AND i.id = a.id AND i.consumer = :me::bigint
+DELETE FROM skald.inbox i
+ WHERE i.ctid = ANY (ARRAY (SELECT f.place FROM unnest(:queues::text[], :ids::bigint[]) AS a(queue, id)
+                             CROSS JOIN LATERAL (SELECT x.ctid AS place FROM skald.inbox x
+                                                  WHERE x.queue = a.queue AND x.id = a.id LIMIT 1) AS f))
+   AND i.consumer = :me::bigint
 
 -- name: put_back
 WITH back AS (
     UPDATE skald.inbox i SET consumer = NULL, returns = least(i.returns, 1000000) + 1
-      FROM unnest(:queues::text[], :ids::bigint[]) AS a(queue, id)
-     WHERE i.queue = a.queue AND i.id = a.id AND i.consumer = :me::bigint
+     WHERE i.ctid = ANY (ARRAY (SELECT f.place FROM unnest(:queues::text[], :ids::bigint[]) AS a(queue, id)
+                                 CROSS JOIN LATERAL (SELECT x.ctid AS place FROM skald.inbox x
+                                                      WHERE x.queue = a.queue AND x.id = a.id LIMIT 1) AS f))
+       AND i.consumer = :me::bigint
     RETURNING 1)
 SELECT pg_notify('skald_inbox', '') FROM back LIMIT 1
 

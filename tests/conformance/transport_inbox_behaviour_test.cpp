@@ -3,12 +3,16 @@
 #include "transport_inbox_fixture.hpp"
 
 #include "inbox/consumer.hpp"
+#include "postgres/literal.hpp"
+#include "skald_inbox_queries.hpp"
 
+#include <nlohmann/json.hpp>
 #include <skald/errors.hpp>
 
 using namespace skald::test;
 namespace inbox = skald::inbox;
 namespace ports = skald::ports;
+using skald::postgres::execute;
 
 namespace {
 
@@ -27,6 +31,35 @@ struct bare_consumer
     skald::transports::mailbox box;
     std::vector<std::int64_t> ended;
     inbox::consumer with;
+};
+
+// A consumer's session, whose statements say what they have read.
+class statements
+{
+public:
+    explicit statements(inbox_fixture& f) : session_{f.options().database}
+    {
+        std::string prepared;
+        for (auto const& [name, text] : skald::inbox_queries::all)
+            prepared += "PREPARE " + std::string{name} + " AS " + std::string{text} + ";\n";
+        session_.run(prepared + execute("consumer_session"));
+        id_ =
+            session_.run(execute(skald::inbox_queries::begin_consumer{.is_of = "a test"}))[0]["id"].as<std::int64_t>();
+    }
+
+    std::int64_t id() const { return id_; }
+
+    template <class Statement>
+    int blocks_of(Statement const& one)
+    {
+        std::string const text = session_.run("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + execute(one))[0][0].c_str();
+        auto const plan = nlohmann::json::parse(text).at(0).at("Plan");
+        return plan.at("Shared Hit Blocks").get<int>() + plan.at("Shared Read Blocks").get<int>();
+    }
+
+private:
+    skald::postgres::connection session_;
+    std::int64_t id_{};
 };
 
 void send(inbox_fixture& f, std::vector<ports::outgoing> const& rows)
@@ -212,6 +245,43 @@ TEST_CASE("R11: a search for messages does not walk over what was taken while a 
     }));
     send(f, numbered(service, 1));
     CHECK(c.take().size() == 1);
+}
+
+TEST_CASE("R11: while a snapshot is held, taking and deleting read a few blocks for each message, whatever the planner "
+          "believes")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    pqxx::connection elsewhere{f.db().url()};
+    pqxx::work holds{elsewhere};
+    holds.exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+    holds.exec("SELECT 1 FROM skald.inbox");
+    bare_consumer c{f, service};  // which knows the service's queue
+    f.db().run("INSERT INTO skald.inbox (queue, message_id, type, content_type, headers, body)"
+               " SELECT '" +
+               service + "', 'x', 'x', 'x', '[]', repeat('x', 500)::bytea FROM generate_series(1, 20000)");
+    auto const first = std::stoll(f.db().one("SELECT max(id) + 1 FROM skald.inbox"));
+    f.db().run("DELETE FROM skald.inbox");
+    f.db().run("ANALYZE skald.inbox");  // as autovacuum does: the table counts as empty
+
+    statements session{f};
+    std::vector<std::string> const queues{service};
+    std::vector<std::int64_t> const rooms{32}, first_ids{first};
+    std::vector<std::string> const each_queue(32, service);
+    for (int round = 0; round < 12; ++round) {  // the sixth may get a plan for all
+        send(f, numbered(service, 32));
+        auto const took = session.blocks_of(
+            skald::inbox_queries::take{.me = session.id(), .queues = queues, .rooms = rooms, .first_ids = first_ids});
+        std::vector<std::int64_t> ids;
+        for (auto const& row :
+             f.db().run("SELECT id FROM skald.inbox WHERE consumer = " + std::to_string(session.id())))
+            ids.push_back(row[0].as<std::int64_t>());
+        REQUIRE(ids.size() == 32);
+        auto const deleted =
+            session.blocks_of(skald::inbox_queries::delete_acked{.queues = each_queue, .ids = ids, .me = session.id()});
+        CHECK_MESSAGE(took < 32 * 40, took);
+        CHECK_MESSAGE(deleted < 32 * 40, deleted);
+    }
 }
 
 TEST_CASE("a message that comes while the consumer asks for others is told of, and not found by the next look")
