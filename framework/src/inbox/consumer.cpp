@@ -26,6 +26,9 @@ constexpr std::size_t rows_max = 64;
 
 constexpr auto keep_every = 1s;
 
+// While a snapshot is held, a search walks over what was taken since.
+constexpr auto raise_every = 200ms;
+
 }  // namespace
 
 #pragma GCC diagnostic push
@@ -174,12 +177,15 @@ void consumer::settle(transports::requests const& asked)
 
 void consumer::keep()
 {
+    if (clock::now() >= next_raise_) {
+        next_raise_ = clock::now() + raise_every;
+        raise_first_ids();
+    }
     if (clock::now() < next_keep_) return;
     next_keep_ = clock::now() + keep_every;
     if (connection_.run(declares_ + execute(inbox_queries::keep_consumer{.me = id_})).empty())
         throw pqxx::broken_connection{"this process was silent for so long that others have its messages now"};
     if (end_others()) connection_.run(execute("free_orphans"));
-    raise_first_ids();
 }
 
 std::set<std::string> consumer::writers()

@@ -92,6 +92,7 @@ private:
     std::int64_t id_{};
     std::map<std::int64_t, std::size_t> out_;  // each row that it has, with the index of its queue
     clock::time_point next_keep_{};
+    clock::time_point next_raise_{};
     std::int64_t last_id_{};         // a candidate for first_id, once all of these have ended
     std::set<std::string> writers_;  // that may have been given ids up to it
 };
