@@ -4,7 +4,7 @@
 
 stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics image)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(crash_inbox mutants races long cluster kafka kafka_storm s3 demo traces browser languages)
+more_stages=(crash_inbox mutants races long cluster kafka kafka_storm s3 demo traces browser languages packages)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -31,6 +31,7 @@ declare -A about=(
   [demo]='three hundred orders through the demonstration'
   [browser]='the console in a real browser: every page and act, by keyboard, without a script, narrow and dark'
   [image]='the image is built, and the order example runs in its containers'
+  [packages]='packages for Debian 12 and 13, installed, used, upgraded and purged in bare roots'
   [metrics]='a real Prometheus scrapes the example, and its counters equal what SQL says'
   [fuzz]='a quarter of a minute of made-up bytes for each reader of the bytes of strangers'
 )
@@ -64,6 +65,7 @@ stage_languages() { configure && scripts/test.sh languages && scripts/demo.sh --
 stage_metrics() { configure && scripts/observability.sh; }
 stage_traces() { scripts/traces.sh; }
 stage_browser() { scripts/setup.sh --browser && configure && cmake --build --preset default --target order_service shipping_service faulty_payment_service skald_cli && tests/console/browser/browser.sh docs/pictures; }
+stage_packages() { scripts/packages.sh --release bookworm --test && scripts/packages.sh --release trixie --test; }
 stage_image() { scripts/image.sh; }
 stage_fuzz() { scripts/fuzz.sh --minutes 0.25; }
 

@@ -2,14 +2,17 @@
 include(CMakeFindDependencyMacro)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-find_package(OpenSSL 3 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
-# Boost for its headers only (Asio, Beast), so no components. By its own package file: CMake has dropped its module.
-find_package(Boost 1.81 REQUIRED CONFIG)
 # libpqxx 6 has no CMake package; pkg-config knows both 6 and 7.
 pkg_check_modules(libpqxx REQUIRED IMPORTED_TARGET GLOBAL libpqxx>=6.4)
 pkg_check_modules(libpq REQUIRED IMPORTED_TARGET GLOBAL libpq>=14)
+if(skald_is_shared)  # set where shared libraries were installed: the rest they have found themselves
+    return()
+endif()
+find_package(OpenSSL 3 REQUIRED)
+# Boost for its headers only (Asio, Beast), so no components. By its own package file: CMake has dropped its module.
+find_package(Boost 1.81 REQUIRED CONFIG)
 pkg_check_modules(librabbitmq REQUIRED IMPORTED_TARGET GLOBAL librabbitmq>=0.11)
 # Only skald::redis needs it.
 pkg_check_modules(hiredis IMPORTED_TARGET GLOBAL hiredis>=0.14)

@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# Debian's packages of Skald, built and tried out in roots of their own. See usage() below.
+set -euo pipefail
+
+self=$(readlink -f -- "${BASH_SOURCE[0]}")
+root=$(cd -- "$(dirname -- "$self")/.." && pwd)
+readonly self root made=$root/build/packages
+
+release=
+test=
+
+usage() {
+  cat <<'USAGE'
+usage: scripts/packages.sh [--release bookworm|trixie] [--test]
+
+Builds libskald0.1, libskald-dev, skald-tools and skald-doc of what is in this tree, looks at them with lintian, and puts
+them into build/packages/RELEASE.
+
+  --release R   of that Debian, in a root of its own that debootstrap makes (root, or sudo); without it of this machine's,
+                which must have what packaging/debian/control names under Build-Depends
+  --test        also installs them in another bare root of that release: a program is built there by find_package and by
+                pkg-config and run, the packages are upgraded from an older version, and purged. Needs --release
+  --help        this text
+USAGE
+}
+
+say() { printf 'packages: %s\n' "$*"; }
+die() {
+  printf 'packages: error: %s\n' "$*" >&2
+  exit 1
+}
+
+parse() {
+  while (($# > 0)); do
+    case $1 in
+      -h | --help) usage && exit 0 ;;
+      --test) test=1 ;;
+      --release)
+        [[ ${2-} == bookworm || ${2-} == trixie ]] || die '--release is bookworm or trixie'
+        release=$2 && shift
+        ;;
+      *) die "unknown option '$1' (--help lists the options)" ;;
+    esac
+    shift
+  done
+  [[ $release || ! $test ]] || die '--test needs --release'
+}
+
+# The one place that has it is CMakeLists.txt.
+find_version() {
+  version=$(sed -nE 's/^project\(skald VERSION ([0-9.]+) .*/\1/p' "$root/CMakeLists.txt")
+  [[ $version ]] || die 'CMakeLists.txt has no version'
+  grep -q "^Package: libskald${version%.*}$" "$root/packaging/debian/control" ||
+    die "packaging/debian/control has no package libskald${version%.*}: the soname has changed"
+}
+
+# export_tree FOLDER: what git knows, as it is now, with debian/ where dpkg looks for it.
+export_tree() {
+  local tree=$1
+  rm -rf -- "$tree" && mkdir -p "$tree"
+  (cd "$root" && git ls-files -z | while IFS= read -r -d '' f; do [[ ! -e $f ]] || printf '%s\0' "$f"; done |
+    tar --null --files-from - -c) | tar -C "$tree" -x
+  mv "$tree/packaging/debian" "$tree/debian"
+  printf 'skald (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  %s\n' "$version" \
+    'Skald maintainers <skald@localhost>' "$(cd "$root" && git log -1 --format=%cD)" >"$tree/debian/changelog"
+}
+
+# build_here FOLDER: in FOLDER/skald; what it makes lies beside it.
+readonly build_here='cd "$1/skald" && DEB_BUILD_OPTIONS="nocheck noautodbgsym parallel=$(nproc)" dpkg-buildpackage -b -us -uc &&
+  lintian --fail-on error --tag-display-limit 0 ../skald_*.changes'
+
+make_root() {
+  local where=$1
+  if [[ ! -e $where/etc/debian_version ]]; then
+    say "making a bare $release"
+    debootstrap --variant=minbase "$release" "$where" >"$made/$release-debootstrap.log" 2>&1 ||
+      { tail -n 5 "$made/$release-debootstrap.log" >&2 && die 'debootstrap failed'; }
+  fi
+  printf '#!/bin/sh\nexit 101\n' >"$where/usr/sbin/policy-rc.d" && chmod 755 "$where/usr/sbin/policy-rc.d"
+  cp /etc/resolv.conf "$where/etc/resolv.conf"
+  mountpoint -q "$where/proc" || mount -t proc proc "$where/proc"
+}
+
+# inside ROOT COMMAND...
+inside() {
+  local where=$1
+  shift
+  chroot "$where" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"
+}
+
+build_in_root() {
+  local where=$made/root-build
+  make_root "$where"
+  rm -rf "$where/build" && mkdir "$where/build"
+  export_tree "$where/build/skald"
+  inside "$where" bash -euc 'apt-get -qq update && apt-get -qq install -y --no-install-recommends build-essential lintian >/dev/null &&
+    cd /build/skald && apt-get -qq build-dep -y --no-install-recommends ./ >/dev/null' || die 'the packages for the build can not be installed'
+  inside "$where" bash -euc "$build_here" build /build
+  collect "$where/build"
+}
+
+collect() {
+  rm -rf "${made:?}/$name" && mkdir -p "$made/$name"
+  mv "$1"/*.deb "$made/$name/"
+  say "built in $SECONDS s:"
+  (cd "$made/$name" && ls -s --block-size=KiB -- *.deb)
+}
+
+try_in_root() {
+  local where=$made/root-test
+  rm -rf --one-file-system -- "$where"
+  make_root "$where"
+  mkdir "$where/try"
+  cp "$made/$name"/*.deb "$root/tests/packages/inside.sh" "$where/try/"
+  python3 "$root/tests/docs/pages.py" program "$root" README.md "$where/try/main.cpp"
+  inside "$where" bash /try/inside.sh "$version"
+  say "tried in a bare $release"
+}
+
+unmount() {
+  local where
+  for where in "$made"/root-{build,test}; do
+    if mountpoint -q "$where/proc"; then umount "$where/proc"; fi
+  done
+  if [[ -e $made/root-test ]]; then rm -rf --one-file-system -- "$made/root-test"; fi
+  if [[ -e $made/root-build ]]; then rm -rf --one-file-system -- "$made/root-build"; fi
+}
+
+main() {
+  parse "$@"
+  find_version
+  if [[ ! $release ]]; then
+    name=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")
+    export_tree "$made/here/skald"
+    bash -euc "$build_here" build "$made/here"
+    collect "$made/here"
+    rm -rf "$made/here"
+    return
+  fi
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || die 'a root of its own needs root, and this is neither root nor is sudo here'
+    exec sudo -- bash "$self" "$@"
+  fi
+  command -v debootstrap >/dev/null || apt-get install -y -qq debootstrap >/dev/null
+  name=$release
+  mkdir -p "$made"
+  trap unmount EXIT
+  build_in_root
+  if [[ $test ]]; then try_in_root; fi
+}
+
+main "$@"
