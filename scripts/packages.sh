@@ -62,7 +62,7 @@ export_tree() {
     tar --null --files-from - -c) | tar -C "$tree" -x
   mv "$tree/packaging/debian" "$tree/debian"
   printf 'skald (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  %s\n' "$version" \
-    'Skald maintainers <skald@localhost>' "$(cd "$root" && git log -1 --format=%cD)" >"$tree/debian/changelog"
+    'Skald maintainers <skald@skald.dev>' "$(cd "$root" && git log -1 --format=%cD)" >"$tree/debian/changelog"
 }
 
 # build_here FOLDER: in FOLDER/skald; what it makes lies beside it.
