@@ -33,6 +33,9 @@ install(FILES ${skald_package_made}/skaldConfig.cmake ${skald_package_made}/skal
 # The same for pkg-config, and for whoever has no CMake.
 function(skald_pkg_config name description needs needs_privately)
     string(REPLACE - _ library ${name})
+    if(BUILD_SHARED_LIBS)  # which have found them already
+        set(needs_privately "")
+    endif()
     configure_file(${PROJECT_SOURCE_DIR}/cmake/skald.pc.in ${skald_package_made}/${name}.pc @ONLY)
     install(FILES ${skald_package_made}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
