@@ -29,11 +29,26 @@ std::map<std::string, std::string> applied(pqxx::connection& c, std::string cons
     return checksums;
 }
 
+configuration_error another_text(std::string const& names)
+{
+    return configuration_error{"migration " + names +
+                               " was applied with another text; applied migrations never change: add a new one"};
+}
+
 bool is_blocked(pqxx::sql_error const& error)
 {
     // A lock that did not come in time, or one for which two sessions waited for each other: all is rolled back.
     return error.sqlstate() == "55P03" || error.sqlstate() == "40P01";
 }
+
+bool is_not_allowed(pqxx::sql_error const& error)
+{
+    return dynamic_cast<pqxx::insufficient_privilege const*>(&error) != nullptr;  // whose sqlstate() is empty
+}
+
+constexpr char const* not_allowed =
+    "; migrate as the owner of the schema, with `--migrate only`, grant this role what it needs with `skald migrate "
+    "--grant ROLE`, and run the service with SKALD_MIGRATE=off";
 
 // The server's message, with the line of the migration if it says one, as one line.
 std::string in_one_line(std::string const& message)
@@ -54,8 +69,8 @@ try {
 }
 catch (pqxx::sql_error const& error) {
     if (is_blocked(error)) throw;
-    throw configuration_error{fmt::format("the migration {}/{} failed, and nothing of it remains: {}", owner, m.name,
-                                          in_one_line(error.what()))};
+    throw configuration_error{fmt::format("the migration {}/{} failed, and nothing of it remains: {}{}", owner, m.name,
+                                          in_one_line(error.what()), is_not_allowed(error) ? not_allowed : "")};
 }
 
 constexpr char const* says_copy =
@@ -118,8 +133,7 @@ void bring_up_to_date(pqxx::connection& c, std::string const& owner, std::vector
             done.push_back(owner + '/' + m.name);
         }
         else if (it->second != checksum) {
-            throw configuration_error{"migration " + owner + '/' + m.name +
-                                      " was applied with another text; applied migrations never change: add a new one"};
+            throw another_text(owner + '/' + m.name);
         }
     }
 }
@@ -154,6 +168,8 @@ try {
     return done;
 }
 catch (pqxx::sql_error const& error) {
+    if (is_not_allowed(error))
+        throw configuration_error{"the database can't be migrated: " + in_one_line(error.what()) + not_allowed};
     if (!is_blocked(error)) throw;
     throw migration_blocked{"another session holds a lock that the migration needs: " + std::string{error.what()}};
 }
@@ -187,6 +203,18 @@ migration_state compare_migrations(pqxx::result const& applied)
     return state;
 }
 
+void require_current_schema(pqxx::connection& c)
+{
+    pqxx::nontransaction tx{c};
+    auto const state = compare_migrations(run_in(tx, migrate_queries::applied_migrations{.owner = "skald"}));
+    if (!state.changed.empty()) throw another_text("skald/" + state.changed);
+    if (state.missing.empty()) return;
+    throw schema_behind{
+        fmt::format("the schema of the database is of an older Skald: it lacks {}; run `skald migrate` of this version "
+                    "as the owner of the schema, and `skald migrate --grant ROLE` for the role of the service",
+                    state.missing)};
+}
+
 ownership owner_of(pqxx::connection& c)
 {
     auto const rows = pqxx::nontransaction{c}.exec(std::string{migrate_queries::owner_of_database});
@@ -209,6 +237,7 @@ ownership own_database(std::string const& url, std::string const& service)
     refuse_transaction_pooler(c, conninfo);
     if (!pqxx::nontransaction{c}.exec(std::string{migrate_queries::is_migrated})[0]["is_migrated"].as<bool>())
         throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
+    require_current_schema(c);
     return own(c, service);
 }
 

@@ -19,6 +19,13 @@ struct migration_blocked : std::runtime_error
     using std::runtime_error::runtime_error;
 };
 
+/// The database lacks migrations of this build's own. Statements of the build need what they bring, so nothing of it
+/// works there; what an older build needs is still there. Try again once it is migrated.
+struct schema_behind : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
 struct migration
 {
     std::string name;  // sorts it among those of one owner: "0001_tables"
@@ -50,6 +57,10 @@ struct migration_state
 /// `applied`: rows of name and checksum.
 migration_state compare_migrations(pqxx::result const& applied);
 
+/// Throws schema_behind; configuration_error if a migration was applied with another text. What a newer build has added
+/// is no reason: migrations only add.
+void require_current_schema(pqxx::connection& c);
+
 /// The service that owns a database, empty if none does; the id that distinguishes this database from all others; what
 /// tells it from a copy, for database_identity; and whether it is a copy of that one.
 struct ownership
@@ -68,7 +79,7 @@ void adopt(std::string const& url, std::string const& service);
 
 /// Records that `service` owns the database, and returns what distinguishes this one from all others. Throws
 /// configuration_error if another service owns it, if it is a copy of what it owns, if it has not been migrated, or if
-/// it is reached through such a pooler.
+/// it is reached through such a pooler; and what require_current_schema() throws.
 ownership own_database(std::string const& url, std::string const& service);
 
 /// A step that a process has, and whether it waits for a signal.

@@ -127,6 +127,9 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
         catch (postgres::migration_blocked const& error) {
             log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});
         }
+        catch (postgres::schema_behind const& error) {
+            log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});
+        }
         if (signals.wait(backoff.wait(failures, random)) || stop_.stopped()) return false;
     }
 }

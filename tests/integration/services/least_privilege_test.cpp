@@ -59,6 +59,10 @@ public:
 
 TEST_CASE_FIXTURE(modest_shop, "services and commands run as a role that owns nothing, and may alter nothing")
 {
+    service_process eager{program("order"), {}, {{"DATABASE_URL", as_role(orders_db)}, {"PATH", "/usr/bin:/bin"}}};
+    CHECK(eager.run().code == 2);
+    CHECK_MESSAGE(eager.has_logged("can't be migrated: ERROR:  permission denied for database"), eager.log());
+    CHECK(eager.has_logged("SKALD_MIGRATE=off"));
     open();
     CHECK(order("done").status == 202);
     CHECK(order("undone", {.sku = "rare"}).status == 202);
