@@ -10,25 +10,6 @@ SELECT skald.request_control(:action::text, :scope::text, :key::text, :reason::t
 SELECT skald.close_saga(:status::text, :scope::text, :key::text, :reason::text, :requested_by::text,
                         :even_with_calls::boolean)::text AS answer
 
--- Sagas that have not ended come first, each part by age. Where :after_... are NULL, from the start.
--- name: list_sagas
-SELECT s.scope, s.key, s.definition, s.status::text AS status, s.reason,
-       skald.instant(s.created_at) AS created_at, skald.instant(s.updated_at) AS updated_at,
-       skald.instant(s.finished_at) AS finished_at, skald.instant(s.deadline_at) AS deadline_at,
-       extract(epoch FROM clock_timestamp() - c.at)::bigint AS age_seconds
-  FROM skald.saga s
- -- A page's `next` has the time as it is shown: so the sort must use the same.
- CROSS JOIN LATERAL (SELECT skald.shown(s.created_at)) AS c(at)
- WHERE (:status::text IS NULL OR s.status = :status::text::skald.saga_status)
-   AND (:definition::text IS NULL OR s.definition = :definition::text)
-   AND (:scope::text IS NULL OR s.scope = :scope::text)
-   AND (:seconds_min::bigint IS NULL OR s.created_at <= clock_timestamp() - :seconds_min::bigint * interval '1 second')
-   AND (:after_ended::boolean IS NULL
-        OR (s.finished_at IS NOT NULL, c.at, s.scope::text COLLATE "C", s.key::text COLLATE "C")
-           > (:after_ended::boolean, :after_created_at::timestamptz, :after_scope::text COLLATE "C", :after_key::text COLLATE "C"))
- ORDER BY s.finished_at IS NOT NULL, c.at, s.scope, s.key
- LIMIT :rows_max::integer
-
 -- What waits for the broker, the oldest first. Ids of rows change with each try; message ids do not.
 -- name: list_messages
 SELECT o.idempotency_key AS message_id, o.type, o.destination, o.scope, o.aggregateid AS key, o.attempts,

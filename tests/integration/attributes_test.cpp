@@ -77,7 +77,7 @@ void many(database const& db, int count, std::string const& status, std::string 
 {
     bool const has_ended = status == "'completed'";
     db.run("INSERT INTO skald.saga (scope, key, definition, status, data, itinerary, created_at, finished_at) "
-           "SELECT '', 'k' || to_char(n, 'FM000'), 'buy', (" +
+           "SELECT '', 'k' || CASE WHEN n < 1000 THEN to_char(n, 'FM000') ELSE n::text END, 'buy', (" +
            status + ")::skald.saga_status, '{}', '', timestamptz '2026-01-01' + n / 3 * interval '1 second', " +
            (has_ended ? "now()" : "NULL") + " FROM generate_series(1, " + std::to_string(count) +
            ") AS n; SELECT skald.add_attributes(s.scope, s.key, " + where +
@@ -195,7 +195,7 @@ TEST_CASE("a rare status among very many sagas with the attribute is found by th
     many(db, 60, "CASE WHEN n = 3 THEN 'stuck' ELSE 'running' END", "jsonb_build_object('country', 'no')");
     postgres::connection c{{.url = db.url()}};
     admin::attribute_conditions const where{{"country", "no"}};
-    admin::attribute_search wanted{.where = where, .status = "stuck", .is_under_way = true};
+    admin::saga_search wanted{.where = where, .status = "stuck", .is_under_way = true};
     wanted.examined_max = 10;
     wanted.rows_max = 5;
     auto const found = c.run(admin::attribute_query(c, wanted));
@@ -207,6 +207,44 @@ TEST_CASE("a rare status among very many sagas with the attribute is found by th
     REQUIRE(looked.size() == 1);
     CHECK(looked[0]["is_last"].as<bool>());
     CHECK_FALSE(looked[0]["matches"].as<bool>());
+}
+
+TEST_CASE(
+    "the plain list shows each saga once: those that are stuck, those under way, and those that ended, latest first")
+{
+    database const db;
+    many(db, 12, "CASE n % 4 WHEN 0 THEN 'stuck' WHEN 1 THEN 'running' WHEN 2 THEN 'unknown' ELSE 'compensating' END",
+         "'{}'");
+    db.run(
+        "UPDATE skald.saga SET status = 'completed', finished_at = created_at WHERE key IN ('k003', 'k007', 'k011')");
+    admin::saga_filter wanted{.limit = 2};
+    std::string text;
+    for (int pages = 0; pages < 6; ++pages) {
+        auto const page = list(db, wanted);
+        text += keys(page) + (page["next"].is_null() ? "" : " ");
+        CHECK(page["sagas"].size() <= 2);
+        if (page["next"].is_null()) break;
+        wanted.after = page["next"];
+    }
+    CHECK(text == "k004 k008 k012 k001 k002 k005 k006 k009 k010 k011 k007 k003");
+    CHECK(keys(list(db, {.status = "unknown"})) == "k002 k006 k010");
+    CHECK(keys(list(db, {.status = "stuck", .definition = "sell"})).empty());
+    CHECK(keys(list(db, {.status = "completed", .limit = 1})) == "k011");
+}
+
+TEST_CASE("a plain list that few sagas match stops, says how far it came, and goes on from there")
+{
+    database const db;
+    many(db, 20'010, "'running'", "'{}'");
+    db.run("UPDATE skald.saga SET definition = 'sell' WHERE key IN ('k001', 'k20010')");
+    admin::saga_filter wanted{.definition = "sell"};
+    auto const first = list(db, wanted);
+    CHECK(keys(first) == "k001");
+    CHECK_FALSE(first["searched_to"].is_null());
+    wanted.after = first["next"];
+    auto const second = list(db, wanted);
+    CHECK(keys(second) == "k20010");
+    CHECK(second["next"].is_null());
 }
 
 TEST_CASE("attributes can be added to sagas that were started without, and those that are there stay")

@@ -120,24 +120,6 @@ struct search
     }
 };
 
-// Of those that have not ended and those that have, which differ in their time alone.
-template <class Statement>
-std::string by_time(search const& s)
-{
-    return filled_in(Statement{.examined_max = s.wanted.examined_max,
-                               .definition = null_if_empty(s.wanted.definition),
-                               .scope = null_if_empty(s.wanted.scope),
-                               .reason = null_if_empty(s.wanted.reason),
-                               .older = s.older(),
-                               .status = status_in(s.at.in, s.wanted),
-                               .after_time = s.place(),
-                               .home = s.home,
-                               .after_home = s.at.home,
-                               .after_scope = s.at.scope,
-                               .after_key = s.at.key,
-                               .rows_max = s.rows_max});
-}
-
 std::string by_key(search const& s)
 {
     return filled_in(queries::sagas_by_key{.examined_max = s.wanted.examined_max,
@@ -155,33 +137,32 @@ std::string by_key(search const& s)
                                            .rows_max = s.rows_max});
 }
 
-std::string by_attribute(postgres::connection& c, search const& s)
-{
-    auto const& wanted = s.wanted;
-    auto const from = null_if_empty(wanted.key);
-    return admin::attribute_query(c, {.where = wanted.where,
-                                      .status = null_if_empty(wanted.status),
-                                      .definition = null_if_empty(wanted.definition),
-                                      .scope = null_if_empty(wanted.scope),
-                                      .key_from = from,
-                                      .key_until = wanted.key.empty() ? from : behind(wanted.key),
-                                      .reason = null_if_empty(wanted.reason),
-                                      .older = s.older(),
-                                      .is_under_way = !wanted.status.empty() && !has_ended(wanted.status),
-                                      .after_time = s.place(),
-                                      .home = s.home,
-                                      .after_home = s.at.home,
-                                      .after_scope = s.at.scope,
-                                      .after_key = s.at.key,
-                                      .examined_max = std::min(wanted.examined_max, admin::examined_by_attribute),
-                                      .rows_max = s.rows_max});
-}
-
 std::string query_of(postgres::connection& c, search const& s)
 {
-    if (s.at.in == part::by_attribute) return by_attribute(c, s);
     if (s.at.in == part::by_key) return by_key(s);
-    return s.at.in == part::ended ? by_time<queries::ended_sagas>(s) : by_time<queries::open_sagas>(s);
+    auto const& wanted = s.wanted;
+    bool const by_attribute = s.at.in == part::by_attribute;
+    auto const from = null_if_empty(wanted.key);
+    admin::saga_search const sagas{.where = wanted.where,
+                                   .status = by_attribute ? null_if_empty(wanted.status) : status_in(s.at.in, wanted),
+                                   .definition = null_if_empty(wanted.definition),
+                                   .scope = null_if_empty(wanted.scope),
+                                   .key_from = from,
+                                   .key_until = wanted.key.empty() ? from : behind(wanted.key),
+                                   .reason = null_if_empty(wanted.reason),
+                                   .older = s.older(),
+                                   .is_under_way = !wanted.status.empty() && !has_ended(wanted.status),
+                                   .after_time = s.place(),
+                                   .home = s.home,
+                                   .after_home = s.at.home,
+                                   .after_scope = s.at.scope,
+                                   .after_key = s.at.key,
+                                   .examined_max = by_attribute
+                                                       ? std::min(wanted.examined_max, admin::examined_by_attribute)
+                                                       : wanted.examined_max,
+                                   .rows_max = s.rows_max};
+    if (by_attribute) return admin::attribute_query(c, sagas);
+    return s.at.in == part::ended ? admin::ended_query(sagas) : admin::open_query(sagas);
 }
 
 saga_row saga_row_of(part p, std::string const& home, pqxx::row const& row)

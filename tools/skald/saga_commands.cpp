@@ -46,7 +46,7 @@ try {
              admin::in_words(std::chrono::seconds{saga["age_seconds"].get<std::int64_t>()}), text_of(saga["reason"])});
     auto text = rows.size() > 1 ? table(rows) : "no saga here matches";
     if (page.contains("searched_to") && !page["searched_to"].is_null())
-        text += "\nsearched as far as " + text_of(page["searched_to"]) + ": very many sagas have these attributes";
+        text += "\nsearched as far as " + text_of(page["searched_to"]) + ": very many sagas do not match";
     if (!page["next"].is_null()) text += "\nmore: --after " + text_of(page["next"]);
     out.tell(text, page);
     return 0;
@@ -111,8 +111,9 @@ int show(core::saga_id const& id, output const& out)
 
 void add_list_of_sagas(CLI::App& saga, output& out, choice& chosen)
 {
-    auto* const command =
-        saga.add_subcommand("list", "the sagas that were started here, those that have not ended first");
+    auto* const command = saga.add_subcommand("list", "the sagas that were started here, those that are stuck first, "
+                                                      "then those under way, then those that have ended, the "
+                                                      "latest first");
     auto const filter = std::make_shared<admin::saga_filter>();
     auto const finish = add_saga_filter(*command, *filter);
     command->add_option("--scope", filter->scope, "only those of that scope");

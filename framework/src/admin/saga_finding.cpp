@@ -9,6 +9,27 @@
 #include <stdexcept>
 
 namespace skald::admin {
+namespace {
+
+// Of those that have not ended and those that have, which differ in their time alone.
+template <class Statement>
+std::string by_time(saga_search const& wanted)
+{
+    return postgres::filled_in(Statement{.examined_max = wanted.examined_max,
+                                         .definition = wanted.definition,
+                                         .scope = wanted.scope,
+                                         .reason = wanted.reason,
+                                         .older = wanted.older,
+                                         .status = wanted.status,
+                                         .after_time = wanted.after_time,
+                                         .home = wanted.home,
+                                         .after_home = wanted.after_home,
+                                         .after_scope = wanted.after_scope,
+                                         .after_key = wanted.after_key,
+                                         .rows_max = wanted.rows_max});
+}
+
+}  // namespace
 
 attribute_conditions read_conditions(std::vector<std::string> const& texts)
 {
@@ -50,34 +71,28 @@ void check_names(attribute_conditions const& all, std::vector<std::string> const
     }
 }
 
-std::string attribute_query(postgres::connection& c, attribute_search const& wanted)
+std::string open_query(saga_search const& wanted)
+{
+    return by_time<finding_queries::open_sagas>(wanted);
+}
+
+std::string ended_query(saga_search const& wanted)
+{
+    return by_time<finding_queries::ended_sagas>(wanted);
+}
+
+std::string attribute_query(postgres::connection& c, saga_search const& wanted)
 {
     condition_arrays all{wanted.where};
     auto const rarest = c.run(postgres::filled_in(finding_queries::attribute_counts{
         .count_max = wanted.examined_max + 1, .names = all.names, .vals = all.vals}))[0];
-    bool const is_common = rarest["sagas"].as<std::int64_t>() > wanted.examined_max;
-    if (wanted.is_under_way && is_common) {
-        return postgres::filled_in(finding_queries::sagas_by_status{.examined_max = wanted.examined_max,
-                                                                    .definition = wanted.definition,
-                                                                    .scope = wanted.scope,
-                                                                    .key_from = wanted.key_from,
-                                                                    .key_until = wanted.key_until,
-                                                                    .reason = wanted.reason,
-                                                                    .older = wanted.older,
-                                                                    .names = all.names,
-                                                                    .vals = all.vals,
-                                                                    .status = wanted.status,
-                                                                    .after_time = wanted.after_time,
-                                                                    .home = wanted.home,
-                                                                    .after_home = wanted.after_home,
-                                                                    .after_scope = wanted.after_scope,
-                                                                    .after_key = wanted.after_key,
-                                                                    .rows_max = wanted.rows_max});
-    }
+    bool const by_status = wanted.is_under_way && rarest["sagas"].as<std::int64_t>() > wanted.examined_max;
     auto const first = rarest["place"].as<std::size_t>();
     auto const [name, value] = wanted.where.at(first);
-    all.names.erase(all.names.begin() + static_cast<std::ptrdiff_t>(first));
-    all.vals.erase(all.vals.begin() + static_cast<std::ptrdiff_t>(first));
+    if (!by_status) {
+        all.names.erase(all.names.begin() + static_cast<std::ptrdiff_t>(first));
+        all.vals.erase(all.vals.begin() + static_cast<std::ptrdiff_t>(first));
+    }
     return postgres::filled_in(finding_queries::sagas_by_attribute{.examined_max = wanted.examined_max,
                                                                    .status = wanted.status,
                                                                    .definition = wanted.definition,
@@ -88,6 +103,7 @@ std::string attribute_query(postgres::connection& c, attribute_search const& wan
                                                                    .older = wanted.older,
                                                                    .names = all.names,
                                                                    .vals = all.vals,
+                                                                   .by_status = by_status,
                                                                    .name = name,
                                                                    .value = value,
                                                                    .after_time = wanted.after_time,

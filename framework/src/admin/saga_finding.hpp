@@ -32,8 +32,8 @@ void check_names(attribute_conditions const& all, std::vector<std::string> const
 
 inline constexpr std::int64_t examined_by_attribute = 2'000;
 
-/// What a page of the list is of: the latest started first. NULL: any.
-struct attribute_search
+/// What a page of the list is of. NULL: any.
+struct saga_search
 {
     attribute_conditions const& where;
     postgres::parameter status = std::nullopt;
@@ -51,7 +51,13 @@ struct attribute_search
     int rows_max{};
 };
 
-/// The statement for it. Looks first what narrows the search most: the rarest attribute, or the status.
-std::string attribute_query(postgres::connection& c, attribute_search const& wanted);
+/// The statement for sagas that have not ended, the oldest first, those that are stuck if and only if that is the
+/// status; and for those that have, the latest ended first. Not by attributes, nor by keys.
+std::string open_query(saga_search const& wanted);
+std::string ended_query(saga_search const& wanted);
+
+/// The statement for sagas with all of the attributes, the latest started first. Looks first what narrows the search
+/// most: the rarest attribute, or the status.
+std::string attribute_query(postgres::connection& c, saga_search const& wanted);
 
 }  // namespace skald::admin

@@ -24,13 +24,12 @@ struct saga_filter
 };
 
 /// {"sagas": [{"key", "scope", "definition", "status", "reason", "created_at", "updated_at", "finished_at",
-/// "deadline_at", "age_seconds"}], "next": text or null}: those that have not ended first, each part by age. A saga
-/// that ends while pages are read may be seen twice, and none that has not ended is skipped. Throws
-/// std::invalid_argument if `after` is no `next` of ours; what pqxx throws.
-///
-/// With `where`: the latest started first, each with "attributes"; and "searched_to", the time up to which sagas were
-/// looked at if that was not enough for a page, or null. Throws std::invalid_argument for an attribute that no saga
-/// has.
+/// "deadline_at", "age_seconds", "attributes"}], "next": text or null, "searched_to": text or null}: those that are
+/// stuck first, then those under way, each the oldest first; then those that have ended, the latest ended first. With
+/// `where`: the latest started first. `searched_to`: the time up to which sagas were looked at, if very many of them do
+/// not match. A saga that ends while pages are read may be seen twice, and none that has not ended is skipped. Those
+/// past their retention are not listed. Throws std::invalid_argument if `after` is no `next` of ours, or for an
+/// attribute that no saga has; what pqxx throws.
 nlohmann::json list_sagas(postgres::connection& c, saga_filter const& filter);
 
 }  // namespace skald::admin
