@@ -52,6 +52,24 @@ SELECT (SELECT count(*) FROM skald.parked) AS parked, (SELECT count(*) FROM skal
          WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour') AS old,
        (SELECT count(*) FROM skald.saga WHERE expiring <> '{}' AND asked_at < clock_timestamp() - interval '1 day') AS expiring
 
+-- Versions that wait for a deployment: newer than any that processes of this service have had; those whose data they could not read; and
+-- those of which no saga is left, at their home.
+-- name: doctor_versions
+WITH under_way AS (
+    SELECT s.definition, s.version, count(*) AS sagas
+      FROM skald.saga s WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown') GROUP BY s.definition, s.version),
+newest AS (SELECT h.definition, max(h.version) AS version FROM skald.hosted_version h GROUP BY h.definition)
+SELECT 'not_hosted' AS kind, u.definition, u.version, u.sagas, n.version::text AS what
+  FROM under_way u JOIN newest n ON n.definition = u.definition AND n.version < u.version
+ UNION ALL
+SELECT 'unreadable', h.definition, h.version, 0, h.unreadable FROM skald.hosted_version h WHERE h.unreadable IS NOT NULL
+ UNION ALL
+SELECT 'over', h.definition, h.version, 0, ''
+  FROM skald.hosted_version h JOIN newest n ON n.definition = h.definition AND n.version > h.version
+ WHERE NOT EXISTS (SELECT FROM under_way u WHERE (u.definition, u.version) = (h.definition, h.version))
+   AND EXISTS (SELECT FROM skald.saga s WHERE s.definition = h.definition)
+ ORDER BY 1, 2, 3
+
 -- Started steps of this database that nobody takes, whose end can't be recorded, or of which nobody knows what they have done.
 -- name: doctor_started
 SELECT count(*) FILTER (WHERE s.due_at < clock_timestamp() - interval '1 minute') AS overdue,

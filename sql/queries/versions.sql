@@ -9,26 +9,42 @@ INSERT INTO skald.hosted_version (definition, version)
 SELECT DISTINCT v.definition, v.version FROM unnest(:definitions::text[], :versions::integer[]) AS v(definition, version)
 ON CONFLICT ON CONSTRAINT hosted_version_once DO NOTHING
 
+-- name: record_unreadable
+WITH found AS (
+    SELECT f.definition, f.version, string_agg(f.what, '; ') AS what
+      FROM unnest(:definitions::text[], :versions::integer[], :whats::text[]) AS f(definition, version, what) GROUP BY 1, 2),
+mended AS (
+    UPDATE skald.hosted_version h SET unreadable = NULL
+     WHERE h.unreadable IS NOT NULL AND NOT EXISTS (SELECT FROM found f WHERE (f.definition, f.version) = (h.definition, h.version)))
+INSERT INTO skald.hosted_version (definition, version, unreadable) SELECT f.definition, f.version, f.what FROM found f
+ON CONFLICT ON CONSTRAINT hosted_version_once DO UPDATE SET unreadable = excluded.unreadable
+
 -- name: known_versions
 SELECT v.definition, v.version, EXISTS (SELECT FROM skald.saga s WHERE s.definition = v.definition) AS is_home
   FROM skald.hosted_version v ORDER BY v.definition, v.version
 
--- Of each version that is under way: how many, since when, and after or at which step they are: the latest that is known of each.
+-- Of each version that is under way: how many, since when, and after or at which step the oldest of them are, no more than :examined_max:
+-- the latest that is known of each. All are counted: whether there is one decides what may be removed.
 -- name: versions_under_way
-WITH under_way AS (
-    SELECT s.definition, s.version, s.status::text AS status, s.created_at, s.key::text AS key, k.step, k.status AS step_status
-      FROM skald.saga s
-      LEFT JOIN LATERAL (SELECT k.step, k.status FROM skald.known_steps(s.scope, s.key) AS k WHERE k.step <> '' ORDER BY k.at DESC LIMIT 1) AS k ON true
-     WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown')),
-places AS (
-    SELECT definition, version, coalesce(step, '') AS step, coalesce(step_status, '') AS step_status, count(*) AS sagas
-      FROM under_way GROUP BY 1, 2, 3, 4)
-SELECT u.definition, u.version, count(*) AS sagas, count(*) FILTER (WHERE u.status IN ('stuck', 'unknown')) AS stuck,
-       extract(epoch FROM clock_timestamp() - min(u.created_at))::bigint AS oldest_seconds,
-       (array_agg(u.key ORDER BY u.created_at))[1] AS oldest,
+WITH counted AS (
+    SELECT s.definition, s.version, count(*) AS sagas, count(*) FILTER (WHERE s.status IN ('stuck', 'unknown')) AS stuck,
+           min(s.created_at) AS oldest
+      FROM skald.saga s WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown') GROUP BY s.definition, s.version)
+SELECT c.definition, c.version, c.sagas, c.stuck,
+       extract(epoch FROM clock_timestamp() - skald.shown(c.oldest))::bigint AS oldest_seconds,
+       (SELECT s.key::text FROM skald.saga s
+         WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown') AND s.created_at = c.oldest
+           AND (s.definition, s.version) = (c.definition, c.version) LIMIT 1) AS oldest,
        (SELECT jsonb_agg(jsonb_build_object('step', p.step, 'status', p.step_status, 'sagas', p.sagas) ORDER BY p.sagas DESC, p.step)
-          FROM places p WHERE (p.definition, p.version) = (u.definition, u.version))::text AS places
-  FROM under_way u GROUP BY u.definition, u.version ORDER BY u.definition, u.version
+          FROM (SELECT coalesce(k.step, '') AS step, coalesce(k.status, '') AS step_status, count(*) AS sagas
+                  FROM (SELECT s.scope::text AS scope, s.key::text AS key FROM skald.saga s
+                         WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown') AND s.created_at >= c.oldest
+                           AND (s.definition, s.version) = (c.definition, c.version)
+                         ORDER BY s.created_at LIMIT :examined_max::integer) AS u
+                  LEFT JOIN LATERAL (SELECT k.step, k.status FROM skald.known_steps(u.scope, u.key) AS k
+                                      WHERE k.step <> '' ORDER BY k.at DESC LIMIT 1) AS k ON true
+                 GROUP BY 1, 2) AS p)::text AS places
+  FROM counted c ORDER BY c.definition, c.version
 
 -- The plans of the sagas that were started here and have not ended.
 -- name: stored_plans

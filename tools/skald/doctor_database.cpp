@@ -157,6 +157,38 @@ void examine_sagas(pqxx::connection& c, findings& found)
         "`skald purge --dry-run` names the services");
 }
 
+void examine_versions(pqxx::connection& c, findings& found)
+{
+    std::string over;
+    bool is_well = true;
+    for (auto const& row : run(c, q::doctor_versions)) {
+        auto const one = fmt::format("{} version {}", row["definition"].c_str(), row["version"].c_str());
+        std::string const kind = row["kind"].c_str();
+        if (kind == "over") {
+            over += (over.empty() ? "" : ", ") + one;
+            continue;
+        }
+        is_well = false;
+        if (kind == "not_hosted")
+            found.push_back(
+                {"versions", health::warning,
+                 fmt::format("{} has {} sagas under way, and the newest that a process of this service has had "
+                             "is {}",
+                             one, row["sagas"].c_str(), row["what"].c_str()),
+                 "deploy it: messages for steps of this service wait for SKALD_DEPLOY_WAIT_SECONDS, and are "
+                 "parked then"});
+        else
+            found.push_back(
+                {"versions", health::warning, row["what"].c_str(),
+                 "its last start found it; `--check-stored` of the service's program reads all that is stored"});
+    }
+    if (is_well)
+        found.push_back({"versions", health::ok,
+                         over.empty() ? "processes of this service have had every version under way"
+                                      : "no saga is left of " + over + ": what only it needs may be removed",
+                         ""});
+}
+
 void examine_started(pqxx::connection& c, findings& found)
 {
     auto const row = run(c, q::doctor_started)[0];
@@ -255,6 +287,7 @@ expected examine(pqxx::connection& c, std::string const& conninfo, findings& fou
     examine_privileges(c, found);
     examine_part(found, "outbox", [&] { examine_outbox(c, found); });
     examine_part(found, "sagas", [&] { examine_sagas(c, found); });
+    examine_part(found, "versions", [&] { examine_versions(c, found); });
     examine_part(found, "started steps", [&] { examine_started(c, found); });
     examine_part(found, "events", [&] { examine_events(c, found); });
     examine_part(found, "contention", [&] { examine_contention(c, found); });

@@ -5,6 +5,7 @@
 
 #include <pqxx/pqxx>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,6 +16,8 @@ namespace {
 using nlohmann::json;
 namespace vq = version_queries;
 
+constexpr int places_of = 1'000;  // sagas of each version
+
 bool has_versions(postgres::connection& c)
 {
     return c.run(std::string{vq::has_versions})[0]["has_versions"].as<bool>();
@@ -22,8 +25,9 @@ bool has_versions(postgres::connection& c)
 
 json none_of(std::string const& definition, int version)
 {
-    return {{"definition", definition},  {"version", version},      {"sagas", 0},     {"stuck", 0}, {"oldest", nullptr},
-            {"oldest_seconds", nullptr}, {"places", json::array()}, {"is_home", true}};
+    return {
+        {"definition", definition},  {"version", version},      {"sagas", 0},     {"stuck", 0},     {"oldest", nullptr},
+        {"oldest_seconds", nullptr}, {"places", json::array()}, {"places_of", 0}, {"is_home", true}};
 }
 
 }  // namespace
@@ -39,13 +43,14 @@ json saga_versions(postgres::connection& c)
             all[definition][version]["is_home"] = row["is_home"].as<bool>();
         }
     }
-    for (auto const& row : c.run(std::string{vq::versions_under_way})) {
+    for (auto const& row : c.run(postgres::filled_in(vq::versions_under_way{.examined_max = places_of}))) {
         auto one = none_of(row["definition"].c_str(), row["version"].as<int>());
         one["sagas"] = row["sagas"].as<std::int64_t>();
         one["stuck"] = row["stuck"].as<std::int64_t>();
         one["oldest"] = row["oldest"].c_str();
         one["oldest_seconds"] = row["oldest_seconds"].as<std::int64_t>();
         one["places"] = json::parse(row["places"].c_str());
+        one["places_of"] = std::min<std::int64_t>(row["sagas"].as<std::int64_t>(), places_of);
         all[row["definition"].c_str()][row["version"].as<int>()] = std::move(one);
     }
     json said{{"versions", json::array()}};
@@ -58,6 +63,18 @@ json saga_versions(postgres::connection& c)
         }
     }
     return said;
+}
+
+void record_unreadable(postgres::connection& c, std::vector<unreadable_data> const& all)
+{
+    std::vector<std::string> definitions, whats;
+    std::vector<std::int64_t> versions;
+    for (auto const& one : all) {
+        definitions.push_back(one.definition);
+        versions.push_back(one.version);
+        whats.push_back(in_words(one));
+    }
+    c.run(postgres::filled_in(vq::record_unreadable{.definitions = definitions, .versions = versions, .whats = whats}));
 }
 
 void record_versions(postgres::connection& c, std::vector<std::pair<std::string, int>> const& all)

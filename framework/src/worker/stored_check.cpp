@@ -75,8 +75,11 @@ void check_stored_at_start(config const& settings, std::string const& service, r
     std::string refused;
     try {
         postgres::connection c{database};
-        if (settings.start_check != "off")
-            refused = log_findings(admin::check_stored(c, service, steps, read_at_start), settings.start_check, log);
+        if (settings.start_check != "off") {
+            auto const found = admin::check_stored(c, service, steps, read_at_start);
+            refused = log_findings(found, settings.start_check, log);
+            if (refused.empty()) admin::record_unreadable(c, found.unreadable);
+        }
         if (refused.empty()) admin::record_versions(c, versions_of(steps));
     }
     catch (pqxx::sql_error const& error) {

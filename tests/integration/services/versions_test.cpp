@@ -258,6 +258,19 @@ TEST_CASE(
                       "malformed; of bad it says";
     CHECK_MESSAGE(stock.process->has_logged(said), stock.process->log());
 
+    auto const versions_of_doctor = [&] { return run_skald(shop.stock, {"doctor", "--json"}, false).object(); };
+    CHECK(level(versions_of_doctor(), "versions") == "ok");  // nothing that has started would park it
+    shop.begin(stock, 3);
+    shop.wait_for(stock);
+    CHECK(level(versions_of_doctor(), "versions") == "warning");
+    CHECK(run_skald(shop.stock, {"doctor"}, false).text.find("can't read the data of 1 saga under way") !=
+          std::string::npos);
+    CHECK(stock.process->terminate().code == 0);
+    shop.stock.ask("UPDATE skald.saga SET version = 9 WHERE key = 'good'");
+    CHECK(run_skald(shop.stock, {"doctor"}, false).text.find("rent version 9 has 1 sagas under way") !=
+          std::string::npos);
+    shop.stock.ask("UPDATE skald.saga SET version = 3");
+
     service_process check{SKALD_RENTAL_SERVICE,
                           {"--service", "stock", "--version", "3", "--check-stored"},
                           {{"DATABASE_URL", shop.stock.url()}, {"PATH", "/usr/bin:/bin"}}};
