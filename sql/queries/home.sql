@@ -55,6 +55,10 @@ SELECT i.step AS handler, i.status::text AS status, i.attempts, coalesce(i.error
   LEFT JOIN skald.reply r ON (r.scope, r.key, r.handler) = (i.scope, i.key, i.step)
  WHERE (i.scope, i.key) = (:scope::text, :key::text) AND i.home = '-' ORDER BY i.step
 
+-- The service that started the saga of which there is a step here.
+-- name: home_of_saga
+SELECT min(i.home) AS home FROM skald.idempotency i WHERE (i.scope, i.key) = (:scope::text, :key::text) AND i.home <> '-'
+
 -- Every known step: those of this database, and those that other services have reported.
 -- name: show_steps
 SELECT step, service, status, attempts, error, skald.instant(at) AS at FROM skald.known_steps(:scope::text, :key::text)

@@ -337,6 +337,9 @@ TEST_CASE("wrong usage is exit code 2, a refusal or a failure 1, each with a sen
     skald_tool(url, {"migrate", "--service", "orders"});
     CHECK(skald_tool(url, {"saga", "show", "k", "--json"}).object()["refused"] ==
           "no saga k was started here: ask the database of its home");
+    empty.ask("INSERT INTO skald.idempotency (scope, key, step, home) VALUES ('', 'k', 'charge', 'shops')");
+    CHECK(skald_tool(url, {"saga", "show", "k", "--json"}).object()["refused"] ==
+          "no saga k was started here: ask the database of its home, shops");
     CHECK(skald_tool(url, {"saga", "show", "k"}).code == 1);
     CHECK(skald_tool(url, {"saga", "list"}).code == 0);
     CHECK(skald_tool(url, {"saga", "list", "--after", "7"}).code == 2);
