@@ -98,7 +98,7 @@ TEST_CASE("a report that could not be shown, or is no report, is parked with a r
     CHECK(
         s.at("orders").db.one("SELECT count(*) FROM skald.parked WHERE reason = 'malformed' AND (error LIKE "
                               "'%attempts_are_counted%' OR error LIKE '%at_is_between_years_1_and_9999%' OR error LIKE "
-                              "'%a report is a JSON array of one object or more%')") == "8");
+                              "'%a message skald.progress is a JSON array of one object or more%')") == "8");
     CHECK(s.at("orders").db.one("SELECT count(*) FROM skald.progress WHERE at > '2100-01-01' OR attempts < 0") == "0");
 }
 

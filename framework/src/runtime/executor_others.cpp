@@ -41,7 +41,7 @@ void executor::take_in(std::span<task> reports)
 {
     auto const& kind = std::get<report_message>(reports.front().purpose);
     bool const is_one = reports.size() == 1;
-    [[maybe_unused]] auto const& type = reports.front().delivery.message.type;
+    auto const& type = reports.front().delivery.message.type;
     SKALD_FAILPOINT_IF(type == core::signal_type, "signal.taking");
     try {
         ports::changes changes;
@@ -50,7 +50,7 @@ void executor::take_in(std::span<task> reports)
             auto read = detail::parse_checked(one.delivery.message.body);
             bool const is_report = read.is_array() && !read.empty() &&
                                    std::ranges::all_of(read, [](auto const& member) { return member.is_object(); });
-            if (!is_report) throw data_error{"a report is a JSON array of one object or more"};
+            if (!is_report) throw data_error{"a message " + type + " is a JSON array of one object or more"};
             arrays.push_back(read.dump());
         }
         (changes.*kind.list).push_back(is_one ? std::move(arrays.front()) : join_arrays(arrays));
