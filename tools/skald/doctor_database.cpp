@@ -169,7 +169,7 @@ void examine_versions(pqxx::connection& c, findings& found)
             continue;
         }
         is_well = false;
-        if (kind == "not_hosted")
+        if (kind == "not_hosted") {
             found.push_back(
                 {"versions", health::warning,
                  fmt::format("{} has {} sagas under way, and the newest that a process of this service has had "
@@ -177,16 +177,19 @@ void examine_versions(pqxx::connection& c, findings& found)
                              one, row["sagas"].c_str(), row["what"].c_str()),
                  "deploy it: messages for steps of this service wait for SKALD_DEPLOY_WAIT_SECONDS, and are "
                  "parked then"});
-        else
+        }
+        else {
             found.push_back(
                 {"versions", health::warning, row["what"].c_str(),
                  "its last start found it; `--check-stored` of the service's program reads all that is stored"});
+        }
     }
-    if (is_well)
+    if (is_well) {
         found.push_back({"versions", health::ok,
                          over.empty() ? "processes of this service have had every version under way"
                                       : "no saga is left of " + over + ": what only it needs may be removed",
                          ""});
+    }
 }
 
 void examine_started(pqxx::connection& c, findings& found)
