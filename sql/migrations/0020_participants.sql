@@ -552,7 +552,7 @@ BEGIN
         RETURN wrong;
     END IF;
     IF jsonb_typeof(said) <> 'array' OR said = '[]' OR jsonb_path_exists(said, 'strict $[*] ? (@.type() != "object")') THEN
-        RETURN 'a report is a JSON array of one object or more';
+        RETURN 'a message ' || type || ' is a JSON array of one object or more';
     END IF;
     CASE type WHEN 'skald.progress' THEN PERFORM skald.record_progress(said);
               WHEN 'skald.expire' THEN PERFORM skald.record_ended(said);
