@@ -11,6 +11,7 @@ function, name and parameters are seen, and not what it returns; of pure virtual
 import difflib
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -161,6 +162,8 @@ def describe(headers, command, libraries):
 def main():
     what, baseline, version, headers = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3], pathlib.Path(sys.argv[4])
     end = sys.argv.index("--")
+    if not shutil.which("abidw"):
+        sys.exit("abidw is missing: install abigail-tools (scripts/setup.sh)")
     now = describe(headers, sys.argv[5:end], [pathlib.Path(p) for p in sys.argv[end + 1:]])
     soname = ".".join(version.split(".")[:2])
     if what == "renew":

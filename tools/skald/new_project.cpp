@@ -86,6 +86,16 @@ std::string in_words(std::vector<std::string> const& services)
     return fmt::format("the services `{}` and `{}`", fmt::join(but_last, "`, `"), services.back());
 }
 
+// As a shell starts the services but the first, a line each.
+std::string run_others(new_project const& project)
+{
+    std::string text;
+    for (auto const& service : project.services)
+        if (service != project.services.front())
+            text += fmt::format("DATABASE_URL=postgresql://{0}:{0}@127.0.0.1/{0} build/{0}_service &\n", service);
+    return text;
+}
+
 // The declarations of the steps: all but the last service's can be taken back.
 std::string steps_of(new_project const& project)
 {
@@ -130,7 +140,7 @@ values values_of(new_project const& project)
         {"databases", for_each_service(project,
                                        "CREATE ROLE \"{0}\" LOGIN PASSWORD '{0}';\nCREATE DATABASE \"{0}\" OWNER \"{0}\";",
                                        "\n")},
-        {"run", for_each_service(project, "DATABASE_URL=postgresql://{0}:{0}@127.0.0.1/{0} build/{0}_service &", "\n")},
+        {"run_others", run_others(project)},
         {"stock", for_each_service(project,
                                    "until docker compose exec postgres psql -qU postgres {0} -c \"INSERT INTO stock "
                                    "VALUES ('tea', 5)\"; do sleep 1; done",
