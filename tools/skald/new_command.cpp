@@ -1,4 +1,4 @@
-// `skald new`: a project that builds, with a saga over the named services, its tests, and the proof that it happens once.
+// `skald new`: a project that builds: a saga over the named services, its tests, and the proof that it happens once.
 #include "commands.hpp"
 #include "new_project.hpp"
 
@@ -83,7 +83,8 @@ int make(std::string const& where, std::vector<std::string> const& services, out
 void add_new_command(CLI::App& app, output& out, choice& chosen)
 {
     auto* const command = app.add_subcommand(
-        "new", "make a project: a saga over the named services that builds, with tests and the proof that it happens once");
+        "new",
+        "make a project: a saga over the named services that builds, with tests and the proof that it happens once");
     auto const where = std::make_shared<std::string>();
     command->add_option("project", *where, "the folder to make; its last part is the project's name")->required();
     auto const services = std::make_shared<std::vector<std::string>>();

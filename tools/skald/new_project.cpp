@@ -18,9 +18,10 @@ namespace {
 
 using values = std::map<std::string, std::string, std::less<>>;
 
-// A step is `reserve-in-` and its service, and has at most 48 characters; so has the definition, the project and `-booking`.
+// A step is `reserve-in-` and its service, a definition the project and `-booking`: each has at most 48 characters.
 constexpr std::size_t name_length_max = 36;
 constexpr std::size_t services_max = 32;
+constexpr std::array<std::string_view, 5> kept{"none", "postgres", "public", "template0", "template1"};
 
 bool is_lower(char c)
 {
@@ -37,10 +38,11 @@ void check_name(std::string_view what, std::string_view name)
     bool const is_allowed = !name.empty() && name.size() <= name_length_max && is_lower(name.front()) &&
                             name.back() != '-' && name.find("--") == std::string_view::npos &&
                             std::ranges::all_of(name, [](char c) { return is_word(c) || c == '-'; });
-    if (!is_allowed)
-        throw configuration_error{fmt::format("'{}' can't be the name of a {}: it is a lower-case letter, then lower-case "
-                                              "letters, digits and single dashes between them, at most {} in all",
-                                              name, what, name_length_max)};
+    if (is_allowed) return;
+    throw configuration_error{
+        fmt::format("'{}' can't be the name of a {}: it is a lower-case letter, then lower-case letters, digits and "
+                    "single dashes between them, at most {} in all",
+                    name, what, name_length_max)};
 }
 
 // In C++, where a name has no dashes.
@@ -100,12 +102,15 @@ std::string run_others(new_project const& project)
 std::string steps_of(new_project const& project)
 {
     std::string text;
-    for (auto const& service : project.services)
+    for (auto const& service : project.services) {
+        auto const kind = service == project.services.back() ? "pivot" : "compensatable";
         text += fmt::format("inline constexpr skald::{0}<booking> reserve_in_{1}{{\"reserve-in-{2}\", \"{2}\"}};\n",
-                            service == project.services.back() ? "pivot" : "compensatable", identifier(service), service);
+                            kind, identifier(service), service);
+    }
     auto const& first = project.services.front();
-    return text + fmt::format("inline constexpr skald::retriable<booking> confirm_in_{0}{{\"confirm-in-{1}\", \"{1}\"}};",
-                              identifier(first), first);
+    return text +
+           fmt::format("inline constexpr skald::retriable<booking> confirm_in_{0}{{\"confirm-in-{1}\", \"{1}\"}};",
+                       identifier(first), first);
 }
 
 std::string times(std::string_view text, std::size_t count)
@@ -137,9 +142,9 @@ values values_of(new_project const& project)
         {"last", last},
         {"all_three", times("3 ", project.services.size())},
         {"all_five", times("5 ", project.services.size())},
-        {"databases", for_each_service(project,
-                                       "CREATE ROLE \"{0}\" LOGIN PASSWORD '{0}';\nCREATE DATABASE \"{0}\" OWNER \"{0}\";",
-                                       "\n")},
+        {"databases",
+         for_each_service(project, "CREATE ROLE \"{0}\" LOGIN PASSWORD '{0}';\nCREATE DATABASE \"{0}\" OWNER \"{0}\";",
+                          "\n")},
         {"run_others", run_others(project)},
         {"stock", for_each_service(project,
                                    "until docker compose exec postgres psql -qU postgres {0} -c \"INSERT INTO stock "
@@ -181,11 +186,13 @@ void check_names(new_project const& project)
     for (auto const& service : project.services) {
         check_name("service", service);
         if (std::ranges::count(project.services, service) > 1)
-            throw configuration_error{fmt::format("--services names '{}' twice: each has one step of the saga", service)};
-        if (std::ranges::count(std::array{"postgres", "template0", "template1", "public", "none"}, service) > 0)
-            throw configuration_error{fmt::format("a service can't be called '{}': its database and role are called as it "
-                                                  "is, and PostgreSQL keeps that name for itself",
+            throw configuration_error{
+                fmt::format("--services names '{}' twice: each has one step of the saga", service)};
+        if (std::ranges::count(kept, service) > 0) {
+            throw configuration_error{fmt::format("a service can't be called '{}': its database and role are called as "
+                                                  "it is, and PostgreSQL keeps that name for itself",
                                                   service)};
+        }
     }
 }
 

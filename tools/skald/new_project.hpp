@@ -1,5 +1,5 @@
-// The files of a new project: a saga over some services, with its tests. Made of the templates in new/, in which {{name}}
-// stands for what differs.
+// The files of a new project: a saga over some services, with its tests. Made of the templates in new/, in which
+// {{name}} stands for what differs.
 #pragma once
 
 #include <filesystem>
