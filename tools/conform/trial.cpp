@@ -1,6 +1,7 @@
 #include "conform/trial.hpp"
 
 #include "conform/at_home.hpp"
+#include "core/uuid.hpp"
 #include "duplicator/duplicator.hpp"
 
 #include <skald/errors.hpp>
@@ -110,8 +111,7 @@ void trial::send_duplicated(plan const& planned, std::vector<spoilt_message> con
 void trial::send_first(saga const& s, wire::way by)
 {
     if (s.is_cancelled) {
-        auto const id = fmt::format("00000000-0000-7000-8000-{:012}", ++commands_);
-        send(s.cancel(options_.service, id, database_.clock()), by);
+        send(s.cancel(options_.service, core::make_uuid_v7(), database_.clock()), by);
         await([&] { return database_.has_command(s.name); });
     }
     if (s.comes_backwards) {

@@ -72,7 +72,6 @@ private:
     std::vector<std::unique_ptr<process>> processes_;
     seen seen_;
     std::uint64_t came_{};  // messages at the home
-    std::uint64_t commands_{};
 };
 
 }  // namespace skald::conform

@@ -61,7 +61,11 @@ std::string first_difference(json const& wanted, json const& got)
 class examination
 {
 public:
-    examination(plan const& planned, seen const& shown) : planned_{planned}, shown_{shown} {}
+    examination(plan const& planned, seen const& shown) : planned_{planned}, shown_{shown}
+    {
+        for (auto const& [step, lines] : shown.lines)
+            if (lines.contains("outside") && record_of(step).status != "rejected") writes_outside_ = true;
+    }
 
     std::vector<violation> run(std::vector<spoilt_message> const& spoilt)
     {
@@ -139,7 +143,7 @@ private:
         int const after_ack = written("after ack");
         if (after_ack > 0)
             add("ignores_verdict", name, fmt::format("skald.take() said `ack`, and the step was run all the same: {}", in_words(after_ack)));
-        if (record.status == "rejected" && lines > after_ack)
+        if (record.status == "rejected" && lines > after_ack && !writes_outside_)
             return add("reject_without_rollback", name, fmt::format("it was rejected, and its effect is there: {}", in_words(lines)));
         if (written("outside") > 0)
             add("effect_outside", name, fmt::format("{} written in another transaction than skald.take()", in_words(written("outside"))));
@@ -211,6 +215,7 @@ private:
     seen const& shown_;
     std::set<std::pair<step_name, std::string>> expected_;
     std::set<std::string> expected_ids_;
+    bool writes_outside_{};  // not only where a step is rejected
     std::vector<violation> found_;
 };
 
