@@ -4,7 +4,7 @@
 #   tests/conform/check.sh LANGUAGE PARTICIPANT MISTAKES
 #
 # PARTICIPANT is the command of the right program, which must conform with five seeds; MISTAKES that of the one whose last argument is
-# the mistake. DATABASE_URL_PAYMENTS and AMQP_URL as scripts/stack.sh prints them; SEEDS, if others are wanted.
+# the mistake. DATABASE_URL_PAYMENTS and AMQP_URL as scripts/stack.sh prints them; SEEDS and MISTAKES, if others are wanted.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
@@ -48,8 +48,8 @@ for seed in ${SEEDS:-1 2 3 4 5}; do
 done
 run none "$mistakes none" --seed 1
 expect none ''
-for mistake in ack_before_commit effect_outside ignores_verdict effect_after_done reject_without_rollback publishes_directly loses_members \
-  snoozes_by_ack; do
+for mistake in ${MISTAKES:-ack_before_commit effect_outside ignores_verdict effect_after_done reject_without_rollback publishes_directly loses_members \
+  snoozes_by_ack}; do
   run "$mistake" "$mistakes $mistake" --seed 1 --sagas 20 --patience 6s
   expect "$mistake" "$mistake"
 done

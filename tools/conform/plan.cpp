@@ -78,8 +78,7 @@ public:
         bool const marks = one_in(2);
         made.data = {{"cents", number(0, 100'000)}, {"rejects_at", of.rejects_at}, {"fails_at", of.fails_at},
                      {"fails", of.fails},           {"waits_at", of.waits_at},     {"marks", marks}};
-        for (int n = number(1, 4); n > 0; --n)
-            made.data[fmt::format("unknown-{}", n)] = json::parse(one_of(strange));
+        for (int n = number(1, 4); n > 0; --n) made.data[fmt::format("unknown-{}", n)] = json::parse(one_of(strange));
         if (!marks) made.data["large"] = json::parse(one_of(larger));
         made.is_cancelled = of.is_cancelled;
         made.comes_backwards = of.comes_backwards;
@@ -181,8 +180,10 @@ core::message saga::message(std::string const& service, std::string const& step)
     made.destination = service;
     made.id = name.second + ':' + step;
     made.type = step.substr(0, step.find('.'));
-    made.headers = {{"x-idempotency-key", made.id}, {"x-saga-scope", name.first},
-                    {"x-saga", "conform"},          {"x-saga-itinerary", itinerary(service, step)},
+    made.headers = {{"x-idempotency-key", made.id},
+                    {"x-saga-scope", name.first},
+                    {"x-saga", "conform"},
+                    {"x-saga-itinerary", itinerary(service, step)},
                     {"x-saga-home", home}};
     if (step == "charge.compensate") made.headers.emplace_back("x-saga-reason", "it came first");
     made.body = data.dump();
@@ -195,7 +196,8 @@ core::message saga::cancel(std::string const& service, std::string const& id, st
     made.destination = service;
     made.id = name.second + ".control." + id;
     made.type = "skald.control";
-    made.headers = {{"x-idempotency-key", name.second + ":charge"}, {"x-saga-scope", name.first}, {"x-saga-home", home}};
+    made.headers = {
+        {"x-idempotency-key", name.second + ":charge"}, {"x-saga-scope", name.first}, {"x-saga-home", home}};
     made.body = json{{"id", id},           {"scope", name.first}, {"key", name.second},     {"home", home},
                      {"action", "cancel"}, {"by", "conform"},     {"reason", "as planned"}, {"requested_at", at}}
                     .dump();

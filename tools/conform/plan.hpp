@@ -38,7 +38,7 @@ struct saga
     bool comes_backwards{};  // its compensation first
     bool is_sent_changed{};  // afterwards, with another body
     std::optional<planned_kill> kill{};
-    std::string ends;                // completed, compensated, stuck
+    std::string ends;                 // completed, compensated, stuck
     std::set<std::string> effects{};  // steps of which the ledger must have one line
 
     bool waits() const { return !data["waits_at"].get_ref<std::string const&>().empty(); }

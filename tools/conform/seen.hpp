@@ -18,9 +18,9 @@ using step_name = std::tuple<std::string, std::string, std::string>;
 /// What the home was told of one saga.
 struct told
 {
-    std::string ends;                                                    // completed, compensated, stuck; empty: not yet
-    std::optional<nlohmann::json> data;                                  // that came with it
-    std::set<std::string> events;                                        // ids of the messages `shipped`
+    std::string ends;                    // completed, compensated, stuck; empty: not yet
+    std::optional<nlohmann::json> data;  // that came with it
+    std::set<std::string> events;        // ids of the messages `shipped`
     std::map<std::string, std::pair<std::string, std::string>> reports;  // by step: the latest time, and status
 };
 

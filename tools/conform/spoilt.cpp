@@ -16,8 +16,8 @@ public:
     {
         saga from;
         from.name = {"", fmt::format("{}-spoilt-{}", run_, made.size() + 1)};
-        from.data = {{"cents", 1},        {"rejects_at", ""}, {"fails_at", ""},
-                     {"waits_at", ""},    {"fails", 0},       {"marks", false}};
+        from.data = {{"cents", 1},     {"rejects_at", ""}, {"fails_at", ""},
+                     {"waits_at", ""}, {"fails", 0},       {"marks", false}};
         return made.emplace_back(spoilt_message{.what = what, .message = from.message(service_, "charge")});
     }
 
@@ -47,7 +47,8 @@ std::vector<spoilt_message> make_spoilt(std::string const& run, std::string cons
     all.with_body("a body with 65 levels", std::string(65, '[') + std::string(65, ']'));
     all.with_body("a body with a number of 65 bits", R"({"cents": 18446744073709551616})");
     all.with_body("a body with NUL in a text", R"({"cents": 1, "name": "\u0000"})");
-    all.with_header("an itinerary beyond its end", "x-saga-itinerary", "forward 3/2 charge@x=compensatable ship@x=pivot");
+    all.with_header("an itinerary beyond its end", "x-saga-itinerary",
+                    "forward 3/2 charge@x=compensatable ship@x=pivot");
     all.with_header("a scope of 65 bytes", "x-saga-scope", std::string(65, 's'));
     all.with_header("a key without a step", "x-idempotency-key", "nothing");
     all.with_header("a home that is no name", "x-saga-home", "No Name");

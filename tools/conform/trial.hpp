@@ -44,6 +44,10 @@ class trial
 public:
     /// The database is the service's, and has Skald's schema; the queues are declared.
     explicit trial(trial_options options);
+    /// Leaves the participant's queue empty, as it was.
+    ~trial();
+    trial(trial const&) = delete;
+    trial& operator=(trial const&) = delete;
 
     seen run(plan const& planned, std::vector<spoilt_message> const& spoilt);
 

@@ -33,7 +33,8 @@ constexpr std::array rules{
     rule{"does_not_wait", "ask for the row of conform.gate, and snooze without it"},
     rule{"wrong_end", "end the step as the data say (docs/conform.md), with one call for each end"},
     rule{"not_reported", "end every delivery with skald.done() or its like: they write the report"},
-    rule{"not_parked", "pass every delivery to skald.take(), also what can't be read; and consume skald.SERVICE.parked"},
+    rule{"not_parked",
+         "pass every delivery to skald.take(), also what can't be read; and consume skald.SERVICE.parked"},
     rule{"parked", "look at `skald parked show`: the error says why"},
     rule{"never_acked", "ack each delivery once what was written for it is committed"},
     rule{"ends_by_itself", "no delivery may end the process: catch what its step throws, and call skald.fail()"},
@@ -51,7 +52,8 @@ std::string first_difference(json const& wanted, json const& got)
     for (auto const& [name, value] : wanted.items()) {
         auto const found = got.find(name);
         if (found == got.end()) return fmt::format("the member {} is lost", json(name).dump());
-        if (*found != value) return fmt::format("the member {} was {}, and is {}", json(name).dump(), value.dump(), found->dump());
+        if (*found != value)
+            return fmt::format("the member {} was {}, and is {}", json(name).dump(), value.dump(), found->dump());
     }
     for (auto const& [name, value] : got.items())
         if (!wanted.contains(name)) return fmt::format("the member {} was never there", json(name).dump());
@@ -80,7 +82,8 @@ public:
 private:
     void add(std::string_view rule_name, step_name step, std::string what)
     {
-        found_.push_back({std::string{rule_name}, std::move(step), std::move(what), std::string{rules[rank(rule_name)].remedy}});
+        found_.push_back(
+            {std::string{rule_name}, std::move(step), std::move(what), std::string{rules[rank(rule_name)].remedy}});
     }
 
     static step_name at(saga const& s, std::string const& step) { return {s.name.first, s.name.second, step}; }
@@ -106,8 +109,11 @@ private:
         if (s.waits() && of.ends == s.ends && record_of(at(s, s.data["waits_at"])).snoozes == 0)
             add("does_not_wait", at(s, s.data["waits_at"]), "the gate was closed, and it has run without a snooze");
         examine_reports(s, of);
-        if (s.ends == "stuck") expect_parked(at(s, s.effects.contains("ship") ? "pay-out" : "charge.compensate"), "attempts_exhausted", s.what);
-        if (s.is_sent_changed) expect_parked(at(s, "charge"), "mismatch", "charge was sent once more with another body");
+        if (s.ends == "stuck")
+            expect_parked(at(s, s.effects.contains("ship") ? "pay-out" : "charge.compensate"), "attempts_exhausted",
+                          s.what);
+        if (s.is_sent_changed)
+            expect_parked(at(s, "charge"), "mismatch", "charge was sent once more with another body");
     }
 
     // A saga that has not ended.
@@ -142,19 +148,27 @@ private:
         };
         int const after_ack = written("after ack");
         if (after_ack > 0)
-            add("ignores_verdict", name, fmt::format("skald.take() said `ack`, and the step was run all the same: {}", in_words(after_ack)));
+            add("ignores_verdict", name,
+                fmt::format("skald.take() said `ack`, and the step was run all the same: {}", in_words(after_ack)));
         if (record.status == "rejected" && lines > after_ack && !writes_outside_)
-            return add("reject_without_rollback", name, fmt::format("it was rejected, and its effect is there: {}", in_words(lines)));
+            return add("reject_without_rollback", name,
+                       fmt::format("it was rejected, and its effect is there: {}", in_words(lines)));
         if (written("outside") > 0)
-            add("effect_outside", name, fmt::format("{} written in another transaction than skald.take()", in_words(written("outside"))));
+            add("effect_outside", name,
+                fmt::format("{} written in another transaction than skald.take()", in_words(written("outside"))));
         if (written("after done") > 0)
-            add("effect_after_done", name, fmt::format("{} written after the step's transaction had committed", in_words(written("after done"))));
-        if (lines > 1) add("effect_twice", name, fmt::format("its effect is there more than once: {}", in_words(lines)));
+            add("effect_after_done", name,
+                fmt::format("{} written after the step's transaction had committed", in_words(written("after done"))));
+        if (lines > 1)
+            add("effect_twice", name, fmt::format("its effect is there more than once: {}", in_words(lines)));
         if (lines > after_ack && written("outside") == 0 && !s.effects.contains(step))
             add("effect_not_due", name, fmt::format("of {}, where it was not to run: {}", s.what, in_words(lines)));
     }
 
-    static std::string in_words(int lines) { return fmt::format("{} line{} of the ledger", lines, lines == 1 ? "" : "s"); }
+    static std::string in_words(int lines)
+    {
+        return fmt::format("{} line{} of the ledger", lines, lines == 1 ? "" : "s");
+    }
 
     void examine_events(saga const& s, told const& of)
     {
@@ -163,9 +177,9 @@ private:
         if (!is_done && !of.events.empty())
             add("publishes_directly", name, fmt::format("`shipped` was sent, and ship has not committed: {}", s.what));
         else if (of.events.size() > 1)
-            add("publishes_directly", name, fmt::format("`shipped` was sent {} times, each with another id", of.events.size()));
-        else if (is_done && of.events.empty())
-            add("event_lost", name, "ship has committed, and no `shipped` came");
+            add("publishes_directly", name,
+                fmt::format("`shipped` was sent {} times, each with another id", of.events.size()));
+        else if (is_done && of.events.empty()) add("event_lost", name, "ship has committed, and no `shipped` came");
     }
 
     void examine_reports(saga const& s, told const& of)
@@ -176,7 +190,8 @@ private:
             auto const report = of.reports.find(step);
             auto const said = report == of.reports.end() ? std::string{"nothing"} : report->second.second;
             if (said != status)
-                add("not_reported", at(s, step), fmt::format("it is recorded as {}, and the home was told {}", status, said));
+                add("not_reported", at(s, step),
+                    fmt::format("it is recorded as {}, and the home was told {}", status, said));
         }
     }
 
@@ -206,9 +221,11 @@ private:
             if (!expected_ids_.contains(row.id) && !expected_.contains({row.step, row.reason}))
                 add("parked", row.step, fmt::format("a right delivery is parked as {}: {}", row.reason, row.error));
         if (shown_.left > 0)
-            add("never_acked", {}, fmt::format("{} deliveries are in the queue again after all processes have ended", shown_.left));
+            add("never_acked", {},
+                fmt::format("{} deliveries are in the queue again after all processes have ended", shown_.left));
         if (shown_.ended_by_itself > 0)
-            add("ends_by_itself", {}, fmt::format("processes ended {} times, and nobody had ended them", shown_.ended_by_itself));
+            add("ends_by_itself", {},
+                fmt::format("processes ended {} times, and nobody had ended them", shown_.ended_by_itself));
     }
 
     plan const& planned_;

@@ -48,11 +48,15 @@ void prepare(std::string const& service, config const& settings)
     rabbitmq::provision(settings.amqp_url, service, postgres::own_database(settings.database_url, service).database);
     auto const queue = rabbitmq::inspect(settings.amqp_url, service).queue;
     if (queue && queue->consumers > 0)
-        throw configuration_error{fmt::format("{} processes consume the queue skald.{} already: stop them, or use servers of "
-                                              "their own for this (scripts/stack.sh up)", queue->consumers, service)};
+        throw configuration_error{
+            fmt::format("{} processes consume the queue skald.{} already: stop them, or use servers of "
+                        "their own for this (scripts/stack.sh up)",
+                        queue->consumers, service)};
     if (queue && queue->messages > 0)
-        throw configuration_error{fmt::format("the queue skald.{} holds {} messages: empty it, or use servers of their own for "
-                                              "this (scripts/stack.sh up)", service, queue->messages)};
+        throw configuration_error{
+            fmt::format("the queue skald.{} holds {} messages: empty it, or use servers of their own for "
+                        "this (scripts/stack.sh up)",
+                        service, queue->messages)};
 }
 
 std::string in_words(violation const& one)
@@ -86,7 +90,12 @@ nlohmann::json certificate(conform_options const& options, conform::plan const& 
     auto listed = nlohmann::json::array();
     for (auto const& one : violations) {
         auto const& [scope, key, step] = one.step;
-        listed.push_back({{"rule", one.rule}, {"scope", scope}, {"key", key}, {"step", step}, {"what", one.what}, {"do", one.remedy}});
+        listed.push_back({{"rule", one.rule},
+                          {"scope", scope},
+                          {"key", key},
+                          {"step", step},
+                          {"what", one.what},
+                          {"do", one.remedy}});
     }
     return {{"service", options.service},
             {"command", options.command},
@@ -124,7 +133,8 @@ conform::trial_options trial_options_of(conform_options const& options, config c
 int run_conform(conform_options const& options, output const& out)
 {
     if (!core::is_name(options.service) || options.service == conform::home)
-        throw configuration_error{"--service is the name of the participant's service, and not `conform`, which is the sagas' home"};
+        throw configuration_error{
+            "--service is the name of the participant's service, and not `conform`, which is the sagas' home"};
     auto const settings = config::from_environment();
     refuse_without_broker(settings, "conform");
     worker_detail::signals const signals;
@@ -137,7 +147,8 @@ int run_conform(conform_options const& options, output const& out)
     auto const planned = conform::make_plan(run, options.seed, options.sagas, options.kills);
     auto const spoilt = conform::make_spoilt(run, options.service);
     complain(fmt::format("{}: `{}`, seed {}, keys {}-...", options.service, options.command, options.seed, run));
-    conform::process relay{"exec " + core::shell_word(std::filesystem::read_symlink("/proc/self/exe")) + " relay", options.log};
+    conform::process relay{"exec " + core::shell_word(std::filesystem::read_symlink("/proc/self/exe")) + " relay",
+                           options.log};
     relay.start();
     conform::trial trial{trial_options_of(options, settings, run, signals)};
     auto const shown = trial.run(planned, spoilt);
@@ -147,8 +158,8 @@ int run_conform(conform_options const& options, output const& out)
     if (!options.certificate.empty() && !(std::ofstream{options.certificate} << proof.dump(2) << '\n'))
         throw std::runtime_error{"the certificate could not be written: " + options.certificate};
     auto const done = fmt::format("{} sagas, {} messages and {} duplicates of them, {} spoilt ones, {} kills, seed {}",
-                                  planned.duplicated.size() + planned.alone.size(), shown.sent, shown.duplicates, spoilt.size(),
-                                  shown.kills, options.seed);
+                                  planned.duplicated.size() + planned.alone.size(), shown.sent, shown.duplicates,
+                                  spoilt.size(), shown.kills, options.seed);
     out.tell(violations.empty() ? fmt::format("{} conforms: {}", options.service, done)
                                 : fmt::format("{} does not conform: {}{}", options.service, done, in_words(violations)),
              proof);
@@ -160,19 +171,31 @@ int run_conform(conform_options const& options, output const& out)
 void add_conform_command(CLI::App& app, output& out, choice& chosen)
 {
     auto* const command = app.add_subcommand(
-        "conform", "run a participant in any language, disturb it, and say whether it does every step once: for test servers");
+        "conform",
+        "run a participant in any language, disturb it, and say whether it does every step once: for test servers");
     auto const options = std::make_shared<conform_options>();
-    command->add_option("--service", options->service, "the participant's service; its queue is skald.NAME")->required();
+    command->add_option("--service", options->service, "the participant's service; its queue is skald.NAME")
+        ->required();
     command->add_option("--command", options->command, "what starts a process of it, for sh")->required();
-    command->add_option("--processes", options->processes, "how many run at a time")->check(CLI::Range(1, 16))->capture_default_str();
-    command->add_option("--sagas", options->sagas, "how many sagas")->check(CLI::Range(20, 10'000))->capture_default_str();
-    command->add_option("--kills", options->kills, "how often all processes are killed")->check(CLI::Range(0, 1'000))->capture_default_str();
+    command->add_option("--processes", options->processes, "how many run at a time")
+        ->check(CLI::Range(1, 16))
+        ->capture_default_str();
+    command->add_option("--sagas", options->sagas, "how many sagas")
+        ->check(CLI::Range(20, 10'000))
+        ->capture_default_str();
+    command->add_option("--kills", options->kills, "how often all processes are killed")
+        ->check(CLI::Range(0, 1'000))
+        ->capture_default_str();
     command->add_option("--seed", options->seed, "the same seed sends the same, in the same order [random]");
-    command->add_option("--patience", options->patience_ms, "what has not moved for that long, stands [20s]: 500ms, 30s, 5m")
+    command
+        ->add_option("--patience", options->patience_ms,
+                     "what has not moved for that long, stands [20s]: 500ms, 30s, 5m")
         ->transform(milliseconds_with_unit() & CLI::Range(std::int64_t{100}, std::int64_t{3'600'000}));
-    command->add_option("--certificate", options->certificate, "write what was done and what was violated to this file, as JSON");
+    command->add_option("--certificate", options->certificate,
+                        "write what was done and what was violated to this file, as JSON");
     command->add_option("--log", options->log, "what the processes print is appended to this file [stderr]");
-    command->footer("It makes the schema `conform` anew in the database of DATABASE_URL, and kills the processes that it has started.\n"
+    command->footer("It makes the schema `conform` anew in the database of DATABASE_URL, and kills the processes that "
+                    "it has started.\n"
                     "docs/conform.md says what the participant has to have.");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] { chosen = [options, &out] { return run_conform(*options, out); }; });

@@ -64,7 +64,7 @@ def work(row: dict[str, Any], step: str, data: dict[str, Any]) -> None:
 def take(body: bytes, properties: Any, given_up: bool) -> dict[str, Any]:
     headers = {name: str(value) for name, value in (properties.headers or {}).items() if isinstance(value, (str, int))}
     with db.cursor(row_factory=psycopg.rows.dict_row) as cursor:
-        return cursor.execute("SELECT verdict, scope, key, step, is_compensation, attempt, taken::text FROM skald.take(%s, %s, %s, %s, %s, NULL, %s)",
+        return cursor.execute("SELECT verdict, event, scope, key, step, is_compensation, attempt, taken::text FROM skald.take(%s, %s, %s, %s, %s, NULL, %s)",
                               (properties.type or "", json.dumps(headers), body, STEPS, properties.message_id, given_up)).fetchone()
 
 
@@ -73,7 +73,7 @@ def handle(delivery: Any, properties: Any, body: bytes, given_up: bool) -> None:
     row = take(body, properties, given_up)
     step = f"{row['step']}{'.compensate' if row['is_compensation'] else ''}"
     if row["verdict"] != "run":
-        if MISTAKE == "ignores_verdict" and row["step"] and not given_up and body.startswith(b"{") and body.endswith(b"}"):
+        if MISTAKE == "ignores_verdict" and row["event"] == "step.duplicate":
             write(db, row, step, json.loads(body))
         db.execute("COMMIT")
         return channel.basic_ack(delivery.delivery_tag)
