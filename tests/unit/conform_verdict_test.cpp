@@ -100,6 +100,13 @@ TEST_CASE("a run in which all is as planned conforms, and a seed decides the pla
     CHECK(texts(7) != texts(8));
 }
 
+TEST_CASE("an effect outside that stays after a rejection is one mistake, and not two")
+{
+    whole_run r;
+    for (auto const* const s : {&r.plain(), &r.rejected()}) r.shown.lines[at(*s, "ship")] = {{"outside", 1}};
+    for (auto const& one : judge(r.planned, r.spoilt, r.shown)) CHECK(one.rule == "effect_outside");
+}
+
 TEST_CASE("whatever is not as planned is told by its rule")
 {
     auto const lines = [](whole_run& r, saga const& s, std::string const& step) -> auto& { return r.shown.lines[at(s, step)]; };
