@@ -109,7 +109,10 @@ TEST_CASE("an effect outside that stays after a rejection is one mistake, and no
 
 TEST_CASE("whatever is not as planned is told by its rule")
 {
-    auto const lines = [](whole_run& r, saga const& s, std::string const& step) -> auto& { return r.shown.lines[at(s, step)]; };
+    auto const lines = [](whole_run & r, saga const& s, std::string const& step) -> auto&
+    {
+        return r.shown.lines[at(s, step)];
+    };
     auto const wait = [](saga const& s) { return s.waits(); };
     CHECK(after([](whole_run& r) {
               auto const& s = r.find([](saga const& one) { return one.kill && one.kill->step == "charge"; });
@@ -144,9 +147,12 @@ TEST_CASE("whatever is not as planned is told by its rule")
     CHECK(after([](whole_run& r) { r.shown.parked.pop_back(); }) == "not_parked");
     CHECK(after([](whole_run& r) { r.shown.parked.back().reason = "mismatch"; }) == "not_parked");
     CHECK(after([](whole_run& r) { r.shown.parked.push_back(r.shown.parked.back()); }) == "parked");
-    CHECK(after([](whole_run& r) { r.shown.parked.push_back({"other", "malformed", "", at(r.plain(), "ship")}); }) == "parked");
-    CHECK(after([](whole_run& r) { std::erase_if(r.shown.parked, [](auto const& p) { return p.reason == "mismatch"; }); }) ==
-          "not_parked");
+    CHECK(after([](whole_run& r) {
+              r.shown.parked.push_back({"other", "malformed", "", at(r.plain(), "ship")});
+          }) == "parked");
+    CHECK(after([](whole_run& r) {
+              std::erase_if(r.shown.parked, [](auto const& p) { return p.reason == "mismatch"; });
+          }) == "not_parked");
     CHECK(after([](whole_run& r) { r.shown.left = 1; }) == "never_acked");
     CHECK(after([](whole_run& r) { r.shown.ended_by_itself = 1; }) == "ends_by_itself");
 }

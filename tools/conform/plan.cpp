@@ -65,10 +65,10 @@ constexpr std::array strange{R"("")",
                              "false"};
 constexpr std::array larger{"9007199254740993", "-9223372036854775808", "18446744073709551615"};
 
-class maker
+class saga_maker
 {
 public:
-    maker(std::string const& run, std::uint64_t seed) : run_{run}, random_{seed} {}
+    saga_maker(std::string const& run, std::uint64_t seed) : run_{run}, random_{seed} {}
 
     saga make(kind const& of, char const* scope = "", char const* suffix = "")
     {
@@ -206,7 +206,7 @@ core::message saga::cancel(std::string const& service, std::string const& id, st
 
 plan make_plan(std::string const& run, std::uint64_t seed, int sagas, int kills)
 {
-    maker next{run, seed};
+    saga_maker next{run, seed};
     plan made;
     next.add_twins(made.duplicated);
     auto const waits = std::max(sagas / 10, static_cast<int>(waiting.size()));

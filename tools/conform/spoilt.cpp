@@ -7,10 +7,10 @@
 namespace skald::conform {
 namespace {
 
-class maker
+class spoiler
 {
 public:
-    maker(std::string const& run, std::string const& service) : run_{run}, service_{service} {}
+    spoiler(std::string const& run, std::string const& service) : run_{run}, service_{service} {}
 
     spoilt_message& add(char const* what)
     {
@@ -39,7 +39,7 @@ private:
 
 std::vector<spoilt_message> make_spoilt(std::string const& run, std::string const& service)
 {
-    maker all{run, service};
+    spoiler all{run, service};
     all.with_body("a body that is no JSON", "{\"cents\": 1");
     all.with_body("an empty body", "");
     all.with_body("a body that is not UTF-8", "{\"cents\": 1, \"name\": \"\xff\xfe\"}");
