@@ -145,11 +145,12 @@ void trial::send_again(saga const& s)
 
 void trial::kill_in(saga const& s)
 {
-    auto const& [step, where] = *s.kill;
-    database_.hold(where, s.line(step));
+    auto const where = s.kill->where;
+    auto const line = s.line(s.kill->step);
+    database_.hold(where, line);
     send_first(s, wire::way::queue);
     std::optional<int> session;
-    await([&] { return (session = database_.held(where, s.line(step))).has_value(); });
+    await([&] { return (session = database_.held(where, line)).has_value(); });
     if (session) {
         kill_all();
         if (where != kill_at::kept_commit) database_.end_session(*session);
