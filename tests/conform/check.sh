@@ -4,7 +4,7 @@
 #   tests/conform/check.sh LANGUAGE PARTICIPANT MISTAKES
 #
 # PARTICIPANT is the command of the right program, which must conform with five seeds; MISTAKES that of the one whose last argument is
-# the mistake. DATABASE_URL_PAYMENTS and AMQP_URL as scripts/stack.sh prints them; SEEDS and MISTAKES, if others are wanted.
+# the mistake. On servers of its own. SEEDS and MISTAKES, if others are wanted.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
@@ -12,8 +12,11 @@ language=$1
 participant=$2
 mistakes=$3
 folder=$root/build/languages/conform-$language
-export DATABASE_URL=$DATABASE_URL_PAYMENTS
 rm -rf "$folder" && mkdir -p "$folder"
+trap '"$root/scripts/stack.sh" down --purge "$folder/stack" >"$folder/stack-down.log" 2>&1' EXIT
+exports=$("$root/scripts/stack.sh" up "$folder/stack" 2>"$folder/stack-up.log")
+eval "$exports"
+export DATABASE_URL=$DATABASE_URL_PAYMENTS
 
 # run NAME COMMAND [OPTION...]: the rule of the first violation is in $rule; empty: it conforms.
 run() {
