@@ -7,10 +7,10 @@
 # PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs everything). With any other, such
 # as `asan` and `tsan`, the unit tests and the conformance tests of the transports run. Seven forms run alone: `kafka`
 # starts a node of Kafka and runs what needs one; `s3` the same with a server that speaks S3's API; `languages` compares
-# the SQL for participants with the C++ a million times, and tests the SDKs; `crash` builds with failpoints and runs the
-# crash matrix; `mutants` runs what must fail there; `races` runs whole services under ThreadSanitizer while they are
-# killed and cut off; `long` runs the failover, COMMITs that hang, a step that kills its worker 51 times, and the proof
-# that a build without failpoints has no code of them.
+# the SQL for participants with the C++ a million times, tests the SDKs, and runs `skald conform` on right and wrong
+# programs; `crash` builds with failpoints and runs the crash matrix; `mutants` runs what must fail there; `races` runs
+# whole services under ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a
+# step that kills its worker 51 times, and the proof that a build without failpoints has no code of them.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -71,6 +71,15 @@ case ${1:-} in
     cp -r sdk/typescript/{package.json,package-lock.json,tsconfig.json,src,test} build/languages/typescript-test
     npm --prefix build/languages/typescript-test ci --silent
     (cd build/languages/typescript-test && SKALD=$root/build/tools/skald npm test --silent)
+    tests/conform/check.sh python "exec $root/build/languages/python-test/bin/python $root/tests/conform/python/participant.py" \
+      "exec $root/build/languages/python-test/bin/python $root/tests/conform/python/mistakes.py"
+    conform=$root/build/languages/typescript-test/conform
+    mkdir -p "$conform/node_modules"
+    ln -sfn "$root/build/languages/typescript-test" "$conform/node_modules/skald-participant"
+    for program in participant mistakes; do cp "tests/conform/typescript/$program.ts" "$conform/$program.mts"; done
+    build/languages/typescript-test/node_modules/.bin/tsc --outDir "$conform" --module NodeNext --target ES2022 --strict --skipLibCheck \
+      --typeRoots build/languages/typescript-test/node_modules/@types --types node "$conform"/*.mts
+    tests/conform/check.sh typescript "exec node $conform/participant.mjs" "exec node $conform/mistakes.mjs"
     PARTICIPANT_CASES=${PARTICIPANT_CASES:-1000000} build/tests/participant_tests
     exit
     ;;
