@@ -16,8 +16,8 @@
 
 namespace skald::test {
 
-/// In effect for every new session when the constructor returns. Ends with the object, or at reset(). While it lives, other
-/// processes wait that would change the same one of the same server.
+/// In effect for every new session when the constructor returns. Ends with the object, or at reset(). While it lives,
+/// other processes wait that would change the same one of the same server.
 class server_setting
 {
 public:
