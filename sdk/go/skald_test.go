@@ -393,4 +393,5 @@ func TestAProcessTakesWhatComesIsKilledAndEndsWhenTold(t *testing.T) {
 	}
 	s.same("cents", s.cents(), "80")
 	s.same("records", s.one("SELECT count(*) FROM skald.idempotency"), "20")
+	waitFor(isEmpty) // what was not acked would be back
 }
