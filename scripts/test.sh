@@ -71,6 +71,8 @@ case ${1:-} in
     cp -r sdk/typescript/{package.json,package-lock.json,tsconfig.json,src,test} build/languages/typescript-test
     npm --prefix build/languages/typescript-test ci --silent
     (cd build/languages/typescript-test && SKALD=$root/build/tools/skald npm test --silent)
+    (cd sdk/go && test -z "$(gofmt -l .)" && go vet ./... && SKALD=$root/build/tools/skald go test -count=1 -race ./...)
+    SKALD=$root/build/tools/skald mvn -q -B "-Dmaven.repo.local=$root/build/languages/maven" -f sdk/java/pom.xml "-Dout=$root/build/languages/java-test" verify
     PARTICIPANT_CASES=${PARTICIPANT_CASES:-1000000} build/tests/participant_tests
     exit
     ;;

@@ -248,7 +248,8 @@ public final class Participant implements AutoCloseable {
         }
     }
 
-    private Connection open() throws SQLException {
+    /** A connection like those of the steps, in a transaction. The caller ends and closes it. */
+    public Connection open() throws SQLException {
         Connection connection = idle.poll();
         if (connection != null && !connection.isClosed()) return connection;
         Properties settings = new Properties();
