@@ -14,6 +14,7 @@ import uuid
 from typing import Any, AsyncIterator, Awaitable, Callable, Iterator
 
 import httpx
+import pika
 import psycopg
 import pytest
 from fastapi import Depends, FastAPI, Response
@@ -214,8 +215,13 @@ def in_cpp(url: str) -> Iterator[Callable[[str, bytes], http.client.HTTPResponse
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
+    # The queues belong to one database, and an earlier test may have had another.
+    broker = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
+    for queue in ("skald.orders", "skald.orders.parked", "skald.orders.database"):
+        broker.channel().queue_delete(queue)
+    broker.close()
     process = subprocess.Popen([os.environ["ORDER_SERVICE"], "--listen", f"127.0.0.1:{port}"],
-                               env={**os.environ, "DATABASE_URL": url, "SKALD_TRANSPORT": "rabbitmq"})
+                               env={**os.environ, "DATABASE_URL": url})
 
     def send(key: str, body: bytes, target: str = "/orders") -> http.client.HTTPResponse:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
