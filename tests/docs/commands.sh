@@ -51,6 +51,7 @@ run_elsewhere=(
   'docs/install.md sh 3|tests/packages/inside.sh, by systemd-analyze: a root of its own has no systemd that runs'
   'docs/install.md sh 4|tests/install'
   'docs/install.md cmake 1|by hand: it would build the whole library once more'
+  'docs/conform.md sh 1|tests/conform/check.sh by scripts/test.sh languages, with the programs of tests/conform'
   'docs/redis.md cmake 1|tests/install'
   'docs/kafka.md cmake 1|tests/install'
   'docs/kafka.md sh 1|tests/integration/services/kafka_test.cpp, with other brokers'

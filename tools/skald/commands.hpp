@@ -51,6 +51,7 @@ void add_purge_command(CLI::App& app, output& out, choice& chosen);
 void add_outbox_commands(CLI::App& app, output& out, choice& chosen);
 void add_doctor_command(CLI::App& app, output& out, choice& chosen);
 void add_audit_command(CLI::App& app, output& out, choice& chosen);
+void add_conform_command(CLI::App& app, output& out, choice& chosen);
 void add_duplicate_command(CLI::App& app, output& out, choice& chosen);
 void add_console_command(CLI::App& app, output& out, choice& chosen);
 

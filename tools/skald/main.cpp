@@ -125,6 +125,7 @@ int main(int argc, char** argv)
     skald::tools::add_outbox_commands(app, out, chosen);
     skald::tools::add_doctor_command(app, out, chosen);
     skald::tools::add_audit_command(app, out, chosen);
+    skald::tools::add_conform_command(app, out, chosen);
     skald::tools::add_duplicate_command(app, out, chosen);
     skald::tools::add_console_command(app, out, chosen);
 

@@ -1,6 +1,6 @@
 // rabbitmq-c behind one include: its headers moved between 0.11 (Debian 12) and 0.15 (Debian 13).
 //
-// Outside this folder only tools/duplicator includes this file, and neither includes rabbitmq-c in any other way.
+// Outside this folder only tools/duplicator and tools/conform include it, and none has rabbitmq-c in any other way.
 #pragma once
 
 #if __has_include(<rabbitmq-c/amqp.h>)

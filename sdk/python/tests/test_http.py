@@ -7,10 +7,12 @@ import asyncio
 import http.client
 import json
 import os
+import re
 import socket
 import subprocess
 import time
 import uuid
+from pathlib import Path
 from typing import Any, AsyncIterator, Awaitable, Callable, Iterator
 
 import httpx
@@ -239,6 +241,20 @@ def in_cpp(url: str) -> Iterator[Callable[[str, bytes], http.client.HTTPResponse
     yield send
     process.terminate()
     assert process.wait(30) == 0
+
+
+def test_the_program_of_the_page_runs(shop: Shop, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "http-languages.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 1
+    monkeypatch.setenv("DATABASE_URL", url)
+    known: dict[str, Any] = {}
+    exec(blocks[0].replace("skald.http.guard(app)", "made = skald.http.guard(app)"), known)
+    shop.c.execute("CREATE TABLE wallet (owner text)")
+    shop.app = known["app"]
+    assert [r.status_code for _ in range(2) for r in shop.send(("k", b"", {}), target="/wallets/ada")] == [201, 201]
+    assert [shop.one(f"SELECT count(*) FROM {table}") for table in ("wallet", "skald.saga")] == [1, 1]
+    shop.loop.run_until_complete(known["made"].close())
 
 
 ROWS = """SELECT i.status::text, i.attempts, i.snoozes, encode(i.fingerprint, 'hex'), i.error, i.home, r.status_code, r.content_type, r.headers::text,

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Whether `skald conform` passes what is right in a language, and names each mistake by its rule.
+#
+#   tests/conform/check.sh LANGUAGE PARTICIPANT MISTAKES
+#
+# PARTICIPANT is the command of the right program, which must conform with five seeds; MISTAKES that of the one whose last argument is
+# the mistake. On servers of its own. SEEDS and MISTAKES, if others are wanted.
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
+language=$1
+participant=$2
+mistakes=$3
+folder=$root/build/languages/conform-$language
+rm -rf "$folder" && mkdir -p "$folder"
+trap '"$root/scripts/stack.sh" down --purge "$folder/stack" >"$folder/stack-down.log" 2>&1' EXIT
+exports=$("$root/scripts/stack.sh" up "$folder/stack" 2>"$folder/stack-up.log")
+eval "$exports"
+export DATABASE_URL=$DATABASE_URL_PAYMENTS
+
+# run NAME COMMAND [OPTION...]: the rule of the first violation is in $rule; empty: it conforms.
+run() {
+  local name=$1 command=$2 code=0
+  shift 2
+  "$root/build/tools/skald" conform --service payments --command "$command" --certificate "$folder/$name.json" --log "$folder/$name.log" \
+    "$@" >"$folder/$name.txt" 2>&1 || code=$?
+  if ((code > 1)) || [[ ! -e $folder/$name.json ]]; then
+    cat "$folder/$name.txt" >&2
+    exit 1
+  fi
+  rule=$(python3 -c 'import json, sys; print(*[v["rule"] for v in json.load(open(sys.argv[1]))["violations"]][:1])' "$folder/$name.json")
+  if ((code == 0)) && [[ $rule ]] || ((code == 1)) && [[ ! $rule ]]; then
+    echo "conform: $language, $name: exit code $code, and the certificate says otherwise" >&2
+    exit 1
+  fi
+}
+
+# expect NAME RULE: what run() has said.
+expect() {
+  if [[ $rule != "$2" ]]; then
+    echo "conform: $language, $1: ${rule:-it conforms}, and not ${2:-that it conforms}; see $folder/$1.txt" >&2
+    cat "$folder/$1.txt" >&2
+    exit 1
+  fi
+  echo "conform: $language, $1: ${rule:-it conforms}"
+}
+
+for seed in ${SEEDS:-1 2 3 4 5}; do
+  run "right-$seed" "$participant" --seed "$seed"
+  expect "right-$seed" ''
+done
+run none "$mistakes none" --seed 1
+expect none ''
+for mistake in ${MISTAKES:-ack_before_commit effect_outside ignores_verdict effect_after_done reject_without_rollback publishes_directly loses_members \
+  snoozes_by_ack}; do
+  run "$mistake" "$mistakes $mistake" --seed 1 --sagas 20 --patience 6s
+  expect "$mistake" "$mistake"
+done

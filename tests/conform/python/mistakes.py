@@ -1,0 +1,121 @@
+"""A participant on the functions of docs/languages.md alone, without the SDK, and what one may do wrong: skald conform must name it.
+The first argument is the mistake; `none`: it is right."""
+
+import json
+import os
+import random
+import sys
+import time
+from typing import Any
+
+import pika
+import psycopg
+
+MISTAKE = sys.argv[1]
+SERVICE = "payments"
+QUICK = {"attempts": 3, "first_ms": 50, "longest_ms": 200}
+STEPS = json.dumps({f"conform/{step}": {"kind": kind, **QUICK}
+                    for step, kind in (("charge", "compensatable"), ("ship", "pivot"), ("pay-out", "retriable"))})
+KNOWN = {"cents", "rejects_at", "fails_at", "fails", "waits_at", "marks", "receipt"}
+
+db = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
+other = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
+broker = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
+channel = broker.channel()
+db.execute("SELECT skald.host(%s, %s)", (SERVICE, STEPS))
+
+
+class Reject(Exception):
+    pass
+
+
+class Snooze(Exception):
+    pass
+
+
+def write(on: psycopg.Connection[Any], row: dict[str, Any], step: str, data: dict[str, Any]) -> None:
+    on.execute("INSERT INTO conform.ledger (scope, saga, step, cents) VALUES (%s, %s, %s, %s)", (row["scope"], row["key"], step, data["cents"]))
+
+
+def publish(row: dict[str, Any], step: str) -> None:
+    body = json.dumps({"saga": row["key"]}).encode()
+    if MISTAKE == "publishes_directly":
+        properties = pika.BasicProperties(type="shipped", message_id=f"{row['key']}:{step}.1.shipped", headers={"x-saga-scope": row["scope"]})
+        channel.basic_publish("skald", "conform.events", body, properties)
+    else:
+        db.execute("SELECT skald.publish(%s, 'conform.events', 'shipped', %s)", (row["taken"], body))
+
+
+def work(row: dict[str, Any], step: str, data: dict[str, Any]) -> None:
+    if MISTAKE != "effect_after_done":
+        write(other if MISTAKE == "effect_outside" else db, row, step, data)
+    if step == "ship":
+        publish(row, step)
+    if data["fails_at"] == step and row["attempt"] <= data["fails"]:
+        raise RuntimeError("as the data say")
+    if data["rejects_at"] == step:
+        raise Reject("as the data say")
+    if data["waits_at"] == step and not db.execute("SELECT FROM conform.gate WHERE scope = %s AND saga = %s", (row["scope"], row["key"])).rowcount:
+        raise Snooze
+    if step == "charge" and data["marks"]:
+        data["receipt"] = row["key"]
+
+
+def take(body: bytes, properties: Any, given_up: bool) -> dict[str, Any]:
+    headers = {name: str(value) for name, value in (properties.headers or {}).items() if isinstance(value, (str, int))}
+    with db.cursor(row_factory=psycopg.rows.dict_row) as cursor:
+        return cursor.execute("SELECT verdict, event, scope, key, step, is_compensation, attempt, taken::text FROM skald.take(%s, %s, %s, %s, %s, NULL, %s)",
+                              (properties.type or "", json.dumps(headers), body, STEPS, properties.message_id, given_up)).fetchone()
+
+
+def handle(delivery: Any, properties: Any, body: bytes, given_up: bool) -> None:
+    db.execute("BEGIN")
+    row = take(body, properties, given_up)
+    step = f"{row['step']}{'.compensate' if row['is_compensation'] else ''}"
+    if row["verdict"] != "run":
+        if MISTAKE == "ignores_verdict" and row["event"] == "step.duplicate":
+            write(db, row, step, json.loads(body))
+        db.execute("COMMIT")
+        return channel.basic_ack(delivery.delivery_tag)
+    data = json.loads(body)
+    before = json.dumps(data)
+    try:
+        work(row, step, data)
+        if MISTAKE == "loses_members":
+            data = {name: value for name, value in data.items() if name in KNOWN}
+        sent = body if json.dumps(data) == before else json.dumps(data).encode()
+        db.execute("SELECT skald.done(%s, %s)", (row["taken"], sent))
+        if MISTAKE == "ack_before_commit":
+            channel.basic_ack(delivery.delivery_tag)
+        db.execute("COMMIT")
+        if MISTAKE == "effect_after_done":
+            write(db, row, step, data)
+        if MISTAKE != "ack_before_commit":
+            channel.basic_ack(delivery.delivery_tag)
+        return None
+    except Reject as error:
+        db.execute("ROLLBACK")
+        if MISTAKE == "reject_without_rollback":
+            db.execute("BEGIN")
+            write(db, row, step, data)
+        db.execute("SELECT skald.reject(%s, %s, %s)", (row["taken"], body, str(error)))
+        if MISTAKE == "reject_without_rollback":
+            db.execute("COMMIT")
+    except Snooze:
+        db.execute("ROLLBACK")
+        if MISTAKE != "snoozes_by_ack":
+            db.execute("SELECT skald.snooze(%s, %s, interval '100 ms')", (row["taken"], body))
+    except (psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable):
+        db.execute("ROLLBACK")
+        time.sleep(random.uniform(0, 0.1))
+        return handle(delivery, properties, body, given_up)
+    except RuntimeError as error:
+        db.execute("ROLLBACK")
+        db.execute("SELECT skald.fail(%s, %s, %s)", (row["taken"], body, str(error)))
+    channel.basic_ack(delivery.delivery_tag)
+
+
+channel.basic_qos(prefetch_count=8)
+channel.basic_consume(f"skald.{SERVICE}", lambda _, d, p, body: handle(d, p, body, False))
+channel.basic_consume(f"skald.{SERVICE}.parked", lambda _, d, p, body: handle(d, p, body, True))
+channel.start_consuming()

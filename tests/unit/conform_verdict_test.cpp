@@ -1,0 +1,158 @@
+// What `skald conform` makes of what it has seen: a run in which all is well, and the same with one thing that is not.
+#include "conform/verdict.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+
+using namespace skald::conform;
+
+namespace {
+
+constexpr auto run = "run";
+
+step_name at(saga const& s, std::string const& step)
+{
+    return {s.name.first, s.name.second, step};
+}
+
+void record(seen& all, told& of, saga const& s, std::string const& step, std::string const& status)
+{
+    all.records[at(s, step)] = {status, s.data["waits_at"] == step ? 1 : 0};
+    of.reports[step] = {"2026-01-31T12:00:00.000000Z", status};
+}
+
+void add_saga(seen& all, saga const& s)
+{
+    auto& of = all.sagas[s.name];
+    of.ends = s.ends;
+    if (s.ends != "stuck") of.data = s.data_at_the_end();
+    for (auto const& step : s.effects) {
+        record(all, of, s, step, "completed");
+        all.lines[at(s, step)]["inside"] = 1;
+    }
+    if (s.effects.contains("ship")) of.events.insert("id");
+    else if (s.effects.contains("charge")) record(all, of, s, "ship", "rejected");
+    if (s.kill) all.killed.insert(s.name);
+    if (s.is_sent_changed) all.parked.push_back({"id", "mismatch", "", at(s, "charge")});
+    if (s.ends != "stuck") return;
+    auto const last = s.effects.contains("ship") ? "pay-out" : "charge.compensate";
+    record(all, of, s, last, "parked");
+    all.parked.push_back({"id", "attempts_exhausted", "", at(s, last)});
+}
+
+struct whole_run
+{
+    plan planned = make_plan(run, 1, 40, 12);
+    std::vector<spoilt_message> spoilt = make_spoilt(run, "payments");
+    seen shown;
+
+    whole_run()
+    {
+        for (auto const* const all : {&planned.duplicated, &planned.alone})
+            for (auto const& s : *all) add_saga(shown, s);
+        for (auto const& one : spoilt) shown.parked.push_back({one.message.id, one.reason, "", {}});
+    }
+
+    saga const& find(std::function<bool(saga const&)> const& fits) const
+    {
+        for (auto const* const all : {&planned.alone, &planned.duplicated})
+            if (auto const found = std::ranges::find_if(*all, fits); found != all->end()) return *found;
+        FAIL("the plan has no such saga");
+        return planned.alone.front();
+    }
+    saga const& plain() const
+    {
+        return find([](saga const& s) { return s.ends == "completed" && !s.kill && !s.waits(); });
+    }
+    saga const& rejected() const
+    {
+        return find([](saga const& s) { return s.data["rejects_at"] == "ship" && s.ends == "compensated" && !s.kill; });
+    }
+
+    std::string first_rule() const
+    {
+        auto const found = judge(planned, spoilt, shown);
+        return found.empty() ? "" : found.front().rule;
+    }
+};
+
+/// The rule that is told first after `change`.
+std::string after(std::function<void(whole_run&)> const& change)
+{
+    whole_run r;
+    change(r);
+    return r.first_rule();
+}
+
+}  // namespace
+
+TEST_CASE("a run in which all is as planned conforms, and a seed decides the plan")
+{
+    CHECK(whole_run{}.first_rule() == "");
+    auto const texts = [](std::uint64_t seed) {
+        std::string all;
+        for (auto const& s : make_plan(run, seed, 40, 12).duplicated) all += s.what + s.data.dump() + s.name.second;
+        return all;
+    };
+    CHECK(texts(7) == texts(7));
+    CHECK(texts(7) != texts(8));
+}
+
+TEST_CASE("an effect outside that stays after a rejection is one mistake, and not two")
+{
+    whole_run r;
+    for (auto const* const s : {&r.plain(), &r.rejected()}) r.shown.lines[at(*s, "ship")] = {{"outside", 1}};
+    for (auto const& one : judge(r.planned, r.spoilt, r.shown)) CHECK(one.rule == "effect_outside");
+}
+
+TEST_CASE("whatever is not as planned is told by its rule")
+{
+    auto const lines = [](whole_run & r, saga const& s, std::string const& step) -> auto&
+    {
+        return r.shown.lines[at(s, step)];
+    };
+    auto const wait = [](saga const& s) { return s.waits(); };
+    CHECK(after([](whole_run& r) {
+              auto const& s = r.find([](saga const& one) { return one.kill && one.kill->step == "charge"; });
+              r.shown.sagas.erase(s.name);
+              r.shown.records.erase(at(s, "charge"));
+          }) == "ack_before_commit");
+    CHECK(after([&](whole_run& r) { lines(r, r.plain(), "ship") = {{"outside", 1}}; }) == "effect_outside");
+    CHECK(after([&](whole_run& r) { lines(r, r.plain(), "ship")["after ack"] = 1; }) == "ignores_verdict");
+    CHECK(after([&](whole_run& r) { lines(r, r.plain(), "ship") = {{"after done", 1}}; }) == "effect_after_done");
+    CHECK(after([&](whole_run& r) { lines(r, r.rejected(), "ship")["outside"] = 1; }) == "reject_without_rollback");
+    CHECK(after([](whole_run& r) { r.shown.sagas[r.rejected().name].events.insert("id"); }) == "publishes_directly");
+    CHECK(after([](whole_run& r) { r.shown.sagas[r.plain().name].events.insert("other"); }) == "publishes_directly");
+    CHECK(after([](whole_run& r) { r.shown.sagas[r.plain().name].data->erase("unknown-1"); }) == "loses_members");
+    CHECK(after([](whole_run& r) { (*r.shown.sagas[r.plain().name].data)["cents"] = -1; }) == "loses_members");
+    CHECK(after([](whole_run& r) { (*r.shown.sagas[r.plain().name].data)["new"] = 1; }) == "loses_members");
+    CHECK(after([&](whole_run& r) {
+              auto const& s = r.find(wait);
+              r.shown.sagas[s.name].ends.clear();
+              r.shown.records.erase(at(s, s.data["waits_at"]));
+          }) == "snoozes_by_ack");
+    CHECK(after([&](whole_run& r) { r.shown.records[at(r.find(wait), r.find(wait).data["waits_at"])].snoozes = 0; }) ==
+          "does_not_wait");
+    CHECK(after([&](whole_run& r) { lines(r, r.plain(), "ship")["inside"] = 2; }) == "effect_twice");
+    CHECK(after([](whole_run& r) { r.shown.lines.erase(at(r.plain(), "ship")); }) == "effect_lost");
+    CHECK(after([&](whole_run& r) {
+              lines(r, r.find([](saga const& s) { return s.is_cancelled; }), "charge")["inside"] = 1;
+          }) == "effect_not_due");
+    CHECK(after([](whole_run& r) { r.shown.sagas[r.plain().name].events.clear(); }) == "event_lost");
+    CHECK(after([](whole_run& r) { r.shown.sagas[r.rejected().name].ends = "completed"; }) == "wrong_end");
+    CHECK(after([](whole_run& r) { r.shown.sagas[r.plain().name].ends.clear(); }) == "stands");
+    CHECK(after([](whole_run& r) { r.shown.sagas[r.plain().name].reports.erase("charge"); }) == "not_reported");
+    CHECK(after([](whole_run& r) { r.shown.parked.pop_back(); }) == "not_parked");
+    CHECK(after([](whole_run& r) { r.shown.parked.back().reason = "mismatch"; }) == "not_parked");
+    CHECK(after([](whole_run& r) { r.shown.parked.push_back(r.shown.parked.back()); }) == "parked");
+    CHECK(after([](whole_run& r) {
+              r.shown.parked.push_back({"other", "malformed", "", at(r.plain(), "ship")});
+          }) == "parked");
+    CHECK(after([](whole_run& r) {
+              std::erase_if(r.shown.parked, [](auto const& p) { return p.reason == "mismatch"; });
+          }) == "not_parked");
+    CHECK(after([](whole_run& r) { r.shown.left = 1; }) == "never_acked");
+    CHECK(after([](whole_run& r) { r.shown.ended_by_itself = 1; }) == "ends_by_itself");
+}

@@ -1,0 +1,38 @@
+// The participant's database: its ledger, who is held there, and what it says at the end.
+#pragma once
+
+#include "conform/seen.hpp"
+#include "postgres/connection.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace skald::conform {
+
+/// Throws what pqxx throws. Threads: one.
+class database
+{
+public:
+    /// Makes the ledger anew.
+    explicit database(postgres::connection_options const& options);
+
+    /// Whoever writes this line of the ledger waits, until release().
+    void hold(kill_at where, std::string const& line);
+    std::optional<int> held(kill_at where, std::string const& line);  // the session that waits there
+    void end_session(int session);
+    void release();
+
+    void open_gate(saga_name const& saga);
+    std::vector<saga_name> snoozed(std::string const& run);
+    bool has_command(saga_name const& saga);
+    bool has_unsent();
+    std::string clock();
+
+    void read(std::string const& run, seen& into);
+
+private:
+    postgres::connection connection_;
+};
+
+}  // namespace skald::conform

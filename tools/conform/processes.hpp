@@ -1,0 +1,36 @@
+// The participant's processes, and the relay beside them.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace skald::conform {
+
+/// A shell command in a process group of its own. Threads: the one that made it.
+class process
+{
+public:
+    /// Its output is appended to `log`; empty: it goes to stderr.
+    process(std::string command, std::string log);
+    ~process() { kill(); }
+    process(process const&) = delete;
+    process& operator=(process const&) = delete;
+
+    void start();  // throws std::system_error
+    bool is_running();
+
+    /// SIGKILL for the whole group.
+    void kill();
+
+    /// SIGTERM, and SIGKILL where it has not ended within `patience`.
+    void stop(std::chrono::milliseconds patience);
+
+private:
+    std::string command_, log_;
+    ::pid_t child_{};  // 0: it does not run
+};
+
+}  // namespace skald::conform

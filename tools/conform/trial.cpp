@@ -1,0 +1,244 @@
+#include "conform/trial.hpp"
+
+#include "conform/at_home.hpp"
+#include "core/uuid.hpp"
+#include "duplicator/duplicator.hpp"
+
+#include <skald/errors.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace skald::conform {
+namespace {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+constexpr auto glance = 20ms;
+constexpr auto copies_within = 2s;
+constexpr auto copies_patience = 60s;
+constexpr auto stop_patience = 10s;
+constexpr auto quiet = 1s;              // what is held unacked by a process no figure shows
+constexpr auto command_patience = 60s;  // until it consumes
+constexpr int false_starts_max = 5;
+constexpr int stops_max = 3;
+
+}  // namespace
+
+trial::trial(trial_options options)
+    : options_{std::move(options)}, database_{options_.database}, wire_{options_.broker_url, options_.service}
+{
+    for (int n = 0; n < options_.processes; ++n)
+        processes_.push_back(std::make_unique<process>(options_.command, options_.log));
+}
+
+trial::~trial()
+{
+    for (auto const& one : processes_) one->kill();
+    try {
+        wire_.purge();
+    }
+    catch (rabbitmq::connection_lost const&) {
+        return;  // the next run says that the queue is not empty
+    }
+}
+
+seen trial::run(plan const& planned, std::vector<spoilt_message> const& spoilt)
+{
+    start_all();
+    await_consumers();
+    options_.tell(
+        fmt::format("{} sagas and {} spoilt messages, each several times", planned.duplicated.size(), spoilt.size()));
+    send_duplicated(planned, spoilt);
+
+    std::vector<saga const*> waiting;
+    options_.tell("without duplicates: processes are killed, and steps wait");
+    for (auto const& s : planned.alone) {
+        if (s.kill) kill_in(s);
+        else waiting.push_back(&s);
+    }
+    send_waiting(waiting);
+    await([&] { return std::ranges::all_of(planned.alone, [&](saga const& s) { return has_ended(s); }); });
+    settle();
+    stop_and_count();
+    database_.read(options_.run, seen_);
+    seen_.at = database_.clock();
+    return std::move(seen_);
+}
+
+void trial::start_all()
+{
+    for (auto const& one : processes_) one->start();
+}
+
+void trial::kill_all()
+{
+    for (auto const& one : processes_) one->kill();
+    ++seen_.kills;
+}
+
+void trial::await_consumers()
+{
+    auto const until = clock::now() + command_patience;
+    while (wire_.look().consumers < processes_.size()) {
+        pump();
+        if (seen_.ended_by_itself >= false_starts_max || clock::now() > until)
+            throw configuration_error{fmt::format(
+                "`{}` does not consume the queue skald.{}: {}", options_.command, options_.service,
+                seen_.ended_by_itself > 0 ? "it ends by itself, and has printed why" : "look at what it has printed")};
+    }
+    seen_.ended_by_itself = 0;
+}
+
+void trial::send_duplicated(plan const& planned, std::vector<spoilt_message> const& spoilt)
+{
+    tools::duplicator_options wanted;
+    wanted.broker_url = options_.broker_url;
+    wanted.services = {options_.service};
+    wanted.times = 2;
+    wanted.delay = tools::now_and_later(copies_within);
+    wanted.seed = options_.seed;
+    tools::duplicator copies{std::move(wanted)};
+
+    auto const each = planned.duplicated.size() / spoilt.size() + 1;
+    for (std::size_t n = 0; n < std::max(planned.duplicated.size(), spoilt.size() * each); ++n) {
+        if (n < planned.duplicated.size()) send_first(planned.duplicated[n], wire::way::exchange);
+        if (auto const which = n / each; n % each == 0 && which < spoilt.size()) {
+            auto const& bad = spoilt[which];
+            send(bad.message, bad.is_given_up ? wire::way::given_up : wire::way::exchange, bad.has_table);
+        }
+    }
+    await([&] { return std::ranges::all_of(planned.duplicated, [&](saga const& s) { return has_ended(s); }); });
+    for (auto const& s : planned.duplicated) send_again(s);
+    auto const until = clock::now() + copies_patience;
+    while (!copies.finish(glance) && clock::now() < until) pump();
+    copies.check();
+    seen_.duplicates = copies.so_far().duplicates;
+    await([&] { return wire_.look().ready == 0; });
+}
+
+void trial::send_first(saga const& s, wire::way by)
+{
+    if (s.is_cancelled) {
+        send(s.cancel(options_.service, core::make_uuid_v7(), database_.clock()), by);
+        await([&] { return database_.has_command(s.name); });
+    }
+    if (s.comes_backwards) {
+        send(s.message(options_.service, "charge.compensate"), by);
+        await([&] { return has_ended(s); });
+    }
+    send(s.message(options_.service, "charge"), by);
+}
+
+// After its end: nothing of this may have an effect.
+void trial::send_again(saga const& s)
+{
+    send(s.message(options_.service, "charge"), wire::way::exchange);
+    if (!s.is_sent_changed) return;
+    auto other = s.message(options_.service, "charge");
+    other.body += ' ';
+    send(other, wire::way::exchange);
+}
+
+void trial::kill_in(saga const& s)
+{
+    auto const where = s.kill->where;
+    auto const line = s.line(s.kill->step);
+    database_.hold(where, line);
+    send_first(s, wire::way::queue);
+    std::optional<int> session;
+    await([&] { return (session = database_.held(where, line)).has_value(); });
+    if (session) {
+        kill_all();
+        if (where != kill_at::kept_commit) database_.end_session(*session);
+        seen_.killed.insert(s.name);
+    }
+    database_.release();
+    if (session) start_all();
+}
+
+void trial::send_waiting(std::vector<saga const*> const& all)
+{
+    for (auto const* const s : all) send_first(*s, wire::way::queue);
+    auto const has_snoozed = [&] {
+        auto const snoozed = database_.snoozed(options_.run);
+        return std::ranges::all_of(all,
+                                   [&](saga const* s) { return std::ranges::find(snoozed, s->name) != snoozed.end(); });
+    };
+    await(has_snoozed);
+    for (auto const& name : database_.snoozed(options_.run)) database_.open_gate(name);
+}
+
+// Until nothing is under way any more.
+void trial::settle()
+{
+    await([&] { return wire_.look().ready == 0 && !database_.has_unsent(); });
+    for (auto const until = clock::now() + quiet; clock::now() < until;) pump();
+}
+
+// What no process has acked comes back when it ends. A process may be in the middle of a copy when it is told to.
+void trial::stop_and_count()
+{
+    for (int stops = 0; stops < stops_max; ++stops) {
+        if (stops > 0) {
+            start_all();
+            settle();
+        }
+        for (auto const& one : processes_) one->stop(stop_patience);
+        seen_.left = wire_.look().ready;
+        if (seen_.left == 0) return;
+    }
+}
+
+void trial::send(core::message const& message, wire::way by, bool home_is_table)
+{
+    wire_.send(message, by, home_is_table);
+    ++seen_.sent;
+    pump();
+}
+
+void trial::pump()
+{
+    if (options_.is_interrupted()) throw interrupted{"ended from outside: this run says nothing"};
+    wire_.wait(glance);
+    while (auto const message = wire_.next()) {
+        ++came_;
+        take_at_home(*message, options_.run, seen_.sagas);
+    }
+    look_after();
+}
+
+void trial::look_after()
+{
+    for (auto const& one : processes_) {
+        if (one->is_running()) continue;
+        ++seen_.ended_by_itself;
+        one->start();
+    }
+}
+
+bool trial::has_ended(saga const& s) const
+{
+    auto const found = seen_.sagas.find(s.name);
+    return found != seen_.sagas.end() && !found->second.ends.empty();
+}
+
+bool trial::await(std::function<bool()> const& condition)
+{
+    auto moved = clock::now();
+    auto last = std::pair{came_, std::uint32_t{}};
+    while (!condition()) {
+        pump();
+        if (auto const now = std::pair{came_, wire_.look().ready}; now != last) {
+            last = now;
+            moved = clock::now();
+        }
+        if (clock::now() - moved > options_.patience) return false;
+    }
+    return true;
+}
+
+}  // namespace skald::conform

@@ -1,0 +1,81 @@
+// One run: sends the sagas to the participant, disturbs it, and gathers what shows.
+#pragma once
+
+#include "conform/database.hpp"
+#include "conform/processes.hpp"
+#include "conform/spoilt.hpp"
+#include "conform/wire.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace skald::conform {
+
+struct trial_options
+{
+    std::string service;
+    std::string command;
+    std::string broker_url;
+    postgres::connection_options database;
+    std::string log;  // of the processes; empty: stderr
+    std::string run;  // how its keys begin
+    std::uint64_t seed{};
+    int processes{};
+    std::chrono::milliseconds patience{};
+    std::function<bool()> is_interrupted;
+    std::function<void(std::string_view)> tell;
+};
+
+/// Somebody wants this process to end.
+struct interrupted : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
+/// Threads: one. Throws interrupted, configuration_error where the command does not consume, and what the servers'
+/// clients throw.
+class trial
+{
+public:
+    /// The database is the service's, and has Skald's schema; the queues are declared.
+    explicit trial(trial_options options);
+    /// Leaves the participant's queue empty, as it was.
+    ~trial();
+    trial(trial const&) = delete;
+    trial& operator=(trial const&) = delete;
+
+    seen run(plan const& planned, std::vector<spoilt_message> const& spoilt);
+
+private:
+    void start_all();
+    void kill_all();
+    void await_consumers();
+    void send_duplicated(plan const& planned, std::vector<spoilt_message> const& spoilt);
+    void send_again(saga const& s);
+    void send_first(saga const& s, wire::way by);
+    void kill_in(saga const& s);
+    void send_waiting(std::vector<saga const*> const& all);
+    void settle();
+    void stop_and_count();
+
+    void send(core::message const& message, wire::way by, bool home_is_table = false);
+    void pump();
+    void look_after();
+    bool has_ended(saga const& s) const;
+    /// False if nothing has moved for as long as patience allows.
+    bool await(std::function<bool()> const& condition);
+
+    trial_options options_;
+    database database_;
+    wire wire_;
+    std::vector<std::unique_ptr<process>> processes_;
+    seen seen_;
+    std::uint64_t came_{};  // messages at the home
+};
+
+}  // namespace skald::conform

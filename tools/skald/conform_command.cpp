@@ -1,0 +1,204 @@
+// `skald conform`: whether a participant does every step once, whatever happens to it.
+#include "commands.hpp"
+#include "database.hpp"
+#include "durations.hpp"
+
+#include "conform/trial.hpp"
+#include "conform/verdict.hpp"
+#include "core/identity.hpp"
+#include "core/shell_word.hpp"
+#include "core/uuid.hpp"
+#include "postgres/migrate.hpp"
+#include "rabbitmq/administration.hpp"
+#include "worker/signals.hpp"
+
+#include <skald/config.hpp>
+#include <skald/errors.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+
+namespace skald::tools {
+namespace {
+
+using conform::violation;
+
+constexpr std::size_t shown_of_a_rule = 3;
+
+struct conform_options
+{
+    std::string service, command, certificate, log;
+    int processes{2}, sagas{60}, kills{12};
+    std::int64_t patience_ms{20'000};
+    std::uint64_t seed{std::random_device{}()};
+};
+
+/// The queue is there, empty, and this database's.
+void prepare(std::string const& service, config const& settings)
+{
+    postgres::migrate(settings.database_url, service);
+    rabbitmq::provision(settings.amqp_url, service, postgres::own_database(settings.database_url, service).database);
+    auto const queue = rabbitmq::inspect(settings.amqp_url, service).queue;
+    if (queue && queue->consumers > 0)
+        throw configuration_error{
+            fmt::format("{} processes consume the queue skald.{} already: stop them, or use servers of "
+                        "their own for this (scripts/stack.sh up)",
+                        queue->consumers, service)};
+    if (queue && queue->messages > 0)
+        throw configuration_error{
+            fmt::format("the queue skald.{} holds {} messages: empty it, or use servers of their own for "
+                        "this (scripts/stack.sh up)",
+                        service, queue->messages)};
+}
+
+std::string in_words(violation const& one)
+{
+    auto const& [scope, key, step] = one.step;
+    auto where = fmt::format("{}{}", step, step.empty() || key.empty() ? "" : " of ");
+    where += key + (scope.empty() ? "" : fmt::format(" (scope {})", scope));
+    return fmt::format("{}: {}{}{}", one.rule, where, where.empty() ? "" : ": ", one.what);
+}
+
+std::string in_words(std::vector<violation> const& all)
+{
+    std::string text;
+    std::map<std::string, std::size_t> counts;
+    for (auto const& one : all) ++counts[one.rule];
+    std::map<std::string, std::size_t> told;
+    for (auto const& one : all) {
+        auto const number = ++told[one.rule];
+        if (number <= shown_of_a_rule) text += '\n' + in_words(one);
+        if (number == std::min(shown_of_a_rule, counts[one.rule])) {
+            if (counts[one.rule] > shown_of_a_rule) text += fmt::format("\n    and {} more", counts[one.rule] - number);
+            text += fmt::format("\n    do: {}", one.remedy);
+        }
+    }
+    return text;
+}
+
+nlohmann::json certificate(conform_options const& options, conform::plan const& planned, std::size_t spoilt,
+                           conform::seen const& shown, std::vector<violation> const& violations)
+{
+    auto listed = nlohmann::json::array();
+    for (auto const& one : violations) {
+        auto const& [scope, key, step] = one.step;
+        listed.push_back({{"rule", one.rule},
+                          {"scope", scope},
+                          {"key", key},
+                          {"step", step},
+                          {"what", one.what},
+                          {"do", one.remedy}});
+    }
+    return {{"service", options.service},
+            {"command", options.command},
+            {"skald", SKALD_VERSION},
+            {"at", shown.at},
+            {"seed", options.seed},
+            {"processes", options.processes},
+            {"sagas", planned.duplicated.size() + planned.alone.size()},
+            {"sent", shown.sent},
+            {"duplicates", shown.duplicates},
+            {"spoilt", spoilt},
+            {"kills", shown.kills},
+            {"conforms", violations.empty()},
+            {"violations", listed}};
+}
+
+conform::trial_options trial_options_of(conform_options const& options, config const& settings, std::string const& run,
+                                        worker_detail::signals const& signals)
+{
+    conform::trial_options made;
+    made.service = options.service;
+    made.command = options.command;
+    made.broker_url = settings.amqp_url;
+    made.database = database_options(settings, "conform");
+    made.log = options.log;
+    made.run = run;
+    made.seed = options.seed;
+    made.processes = options.processes;
+    made.patience = std::chrono::milliseconds{options.patience_ms};
+    made.is_interrupted = [&signals] { return signals.wait(std::chrono::milliseconds{0}); };
+    made.tell = [](std::string_view what) { complain(what); };
+    return made;
+}
+
+int run_conform(conform_options const& options, output const& out)
+{
+    if (!core::is_name(options.service) || options.service == conform::home)
+        throw configuration_error{
+            "--service is the name of the participant's service, and not `conform`, which is the sagas' home"};
+    auto const settings = config::from_environment();
+    refuse_without_broker(settings, "conform");
+    worker_detail::signals const signals;
+    prepare(options.service, settings);
+    // Those of the settings may have come from files.
+    ::setenv("DATABASE_URL", settings.database_url.c_str(), 1);
+    ::setenv("AMQP_URL", settings.amqp_url.c_str(), 1);
+
+    auto const run = core::make_uuid_v7();
+    auto const planned = conform::make_plan(run, options.seed, options.sagas, options.kills);
+    auto const spoilt = conform::make_spoilt(run, options.service);
+    complain(fmt::format("{}: `{}`, seed {}, keys {}-...", options.service, options.command, options.seed, run));
+    conform::process relay{"exec " + core::shell_word(std::filesystem::read_symlink("/proc/self/exe")) + " relay",
+                           options.log};
+    relay.start();
+    conform::trial trial{trial_options_of(options, settings, run, signals)};
+    auto const shown = trial.run(planned, spoilt);
+    auto const violations = conform::judge(planned, spoilt, shown);
+
+    auto const proof = certificate(options, planned, spoilt.size(), shown, violations);
+    if (!options.certificate.empty() && !(std::ofstream{options.certificate} << proof.dump(2) << '\n'))
+        throw std::runtime_error{"the certificate could not be written: " + options.certificate};
+    auto const done = fmt::format("{} sagas, {} messages and {} duplicates of them, {} spoilt ones, {} kills, seed {}",
+                                  planned.duplicated.size() + planned.alone.size(), shown.sent, shown.duplicates,
+                                  spoilt.size(), shown.kills, options.seed);
+    out.tell(violations.empty() ? fmt::format("{} conforms: {}", options.service, done)
+                                : fmt::format("{} does not conform: {}{}", options.service, done, in_words(violations)),
+             proof);
+    return violations.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_conform_command(CLI::App& app, output& out, choice& chosen)
+{
+    auto* const command = app.add_subcommand(
+        "conform",
+        "run a participant in any language, disturb it, and say whether it does every step once: for test servers");
+    auto const options = std::make_shared<conform_options>();
+    command->add_option("--service", options->service, "the participant's service; its queue is skald.NAME")
+        ->required();
+    command->add_option("--command", options->command, "what starts a process of it, for sh")->required();
+    command->add_option("--processes", options->processes, "how many run at a time")
+        ->check(CLI::Range(1, 16))
+        ->capture_default_str();
+    command->add_option("--sagas", options->sagas, "how many sagas")
+        ->check(CLI::Range(20, 10'000))
+        ->capture_default_str();
+    command->add_option("--kills", options->kills, "how often all processes are killed")
+        ->check(CLI::Range(0, 1'000))
+        ->capture_default_str();
+    command->add_option("--seed", options->seed, "the same seed sends the same, in the same order [random]");
+    command
+        ->add_option("--patience", options->patience_ms,
+                     "what has not moved for that long, stands [20s]: 500ms, 30s, 5m")
+        ->transform(milliseconds_with_unit() & CLI::Range(std::int64_t{100}, std::int64_t{3'600'000}));
+    command->add_option("--certificate", options->certificate,
+                        "write what was done and what was violated to this file, as JSON");
+    command->add_option("--log", options->log, "what the processes print is appended to this file [stderr]");
+    command->footer("It makes the schema `conform` anew in the database of DATABASE_URL, and kills the processes that "
+                    "it has started.\n"
+                    "docs/conform.md says what the participant has to have.");
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [options, &out] { return run_conform(*options, out); }; });
+}
+
+}  // namespace skald::tools
