@@ -51,7 +51,9 @@ SELECT DISTINCT g.definition
 SELECT count(*) FROM (SELECT FROM skald.parked LIMIT :count_max::integer) AS p
 
 -- name: start_of_saga
-SELECT s.version, s.data::text AS data FROM skald.saga s WHERE (s.scope, s.key) = (:scope::text, :key::text)
+SELECT s.version, s.data::text AS data,
+       coalesce((SELECT jsonb_object_agg(a.name, a.value) FROM skald.attribute a WHERE (a.scope, a.key) = (s.scope, s.key)), '{}')::text AS attributes
+  FROM skald.saga s WHERE (s.scope, s.key) = (:scope::text, :key::text)
 
 -- What a service has recorded of one saga's steps.
 -- name: records_of_saga

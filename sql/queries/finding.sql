@@ -4,6 +4,10 @@
 -- name: attribute_names
 SELECT n AS name FROM skald.attribute_names() AS n
 
+-- name: attributes_of_saga
+SELECT coalesce(jsonb_object_agg(a.name, a.value), '{}')::text AS attributes
+  FROM skald.attribute a WHERE (a.scope, a.key) = (:scope::text, :key::text)
+
 -- How many sagas have each of these attributes, up to :count_max, the rarest first.
 -- name: attribute_counts
 SELECT w.place - 1 AS place,

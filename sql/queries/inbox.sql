@@ -1,14 +1,25 @@
 -- The transport without a broker: what a sender does in its peer's database, and a consumer in its own.
 
+-- Until `flush`, what was delivered may be lost with the server: a consumer begins with it before that. Whatever the consumer commits for good is
+-- written after the delivery, and so is flushed after it. (docs/adr/0058-delivered-before-the-flush.md)
+-- name: sender_session
+SELECT set_config('skald.durable', current_setting('synchronous_commit'), false),
+       set_config('synchronous_commit', 'off', false), set_config('plan_cache_mode', 'force_generic_plan', false)
+
 -- name: deliver
 SELECT name FROM unnest(skald.deliver(:destinations::text[], :message_ids::text[], :types::text[], :content_types::text[], :headers::text[],
                                       :bodies::bytea[])) AS name
 
+-- Flushes what this session has delivered, and waits for standbys as the database is set: a commit without a record before it would do neither.
+-- name: flush
+SELECT set_config('synchronous_commit', current_setting('skald.durable'), true), pg_logical_emit_message(true, 'skald', '')
+
 -- What a consumer writes may be lost with the server: then its messages come again. A plan that was made while the inbox was small is kept as
--- it grows: only the index is right then.
+-- it grows: only the index is right then. To plan a statement for a message takes longer than to run it.
 -- name: consumer_session
 SELECT set_config('synchronous_commit', 'off', false), set_config('enable_seqscan', 'off', false),
-       set_config('enable_bitmapscan', 'off', false), set_config('jit', 'off', false)
+       set_config('enable_bitmapscan', 'off', false), set_config('jit', 'off', false),
+       set_config('plan_cache_mode', 'force_generic_plan', false)
 
 -- name: declare
 WITH queues AS (INSERT INTO skald.queue (name) SELECT unnest(:queues::text[]) ON CONFLICT DO NOTHING)

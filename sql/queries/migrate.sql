@@ -41,6 +41,10 @@ INSERT INTO skald.service (name) VALUES (:service::text) ON CONFLICT DO NOTHING
 -- name: owner_of_database
 SELECT name, id::text AS id, concat(id, ' ', skald.place()) AS identity, place <> skald.place() AS is_copy FROM skald.service
 
+-- On a schema of any version.
+-- name: name_of_owner
+SELECT name FROM skald.service
+
 -- name: own_schema
 SELECT current_schema() IS NOT DISTINCT FROM 'skald' AS is_of_skald, quote_ident(current_user) AS role
 

@@ -29,6 +29,7 @@ run_elsewhere=(
   'README.md sh 1|scripts/test.sh in each run of .ci/run, scripts/demo.sh by .ci/run demo'
   'README.md sh 4|tests/install'
   'README.md cmake 1|tests/install'
+  'docs/start.md cmake 1|as the one of README.md, which tests/install builds'
   'docs/testing.md cmake 1|tests/install'
   'docs/start.md sh 1|scripts/test.sh'
   'CONTRIBUTING.md sh 1|.ci/run, one after the other'

@@ -110,6 +110,20 @@ TEST_CASE("the list says what each started step waits for")
     CHECK(all.started({.unknown = true}).empty());
 }
 
+TEST_CASE("that a call is unknown is an error in the log once, however often it is asked in vain after that")
+{
+    office all;
+    all.begin_unknown();
+    for (int n = 0; n < 2; ++n) {
+        all.at("till").make_started_due();
+        all.run_all();
+    }
+    auto const lines = all.at("till").log().lines("step.unknown");
+    REQUIRE(lines.size() >= 3);
+    CHECK(lines[0].starts_with("now error "));
+    for (std::size_t n = 1; n < lines.size(); ++n) CHECK(lines[n].starts_with("now debug "));
+}
+
 TEST_CASE("an unknown call is listed, counted and shown, until somebody says what it has done")
 {
     office all;

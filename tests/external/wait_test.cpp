@@ -217,6 +217,16 @@ TEST_CASE("a signal that does not fit its type is not forgotten, and its step sa
     all.run_all();
     CHECK(all.record("approve") == "started|1");
     CHECK(all.at("till").db.one("SELECT error FROM skald.started").find("does not fit") != std::string::npos);
+    for (int n = 0; n < 2; ++n) {
+        all.at("till").make_started_due();
+        all.run_all();
+    }
+    CHECK(all.at("till").db.one("SELECT tries FROM skald.started") == "3");
+    auto const lines = all.at("till").log().lines("step.not_settled");
+    REQUIRE(lines.size() == 3);
+    CHECK(lines[0].starts_with("now error "));
+    CHECK(lines[1].starts_with("now debug "));
+    CHECK(lines[2].starts_with("now debug "));
 }
 
 TEST_CASE("what is not due costs nothing, however much it is")

@@ -152,6 +152,10 @@ TEST_CASE("a body that does not fit its type is answered with 400 and stores not
         CHECK(refused.status == 400);
         CHECK(refused.content_type == "application/problem+json");
     }
+    auto const said = door.answer(post("k", "{\"id\":7}"), handle).body;
+    CHECK_MESSAGE(said.find("the body does not fit what is expected here: /id is a number and must be a string") !=
+                      std::string::npos,
+                  said);
     CHECK(door.records() == "0|0|0|0");
 }
 

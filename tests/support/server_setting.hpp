@@ -16,12 +16,14 @@
 
 namespace skald::test {
 
-/// In effect for every new session when the constructor returns. Ends with the object, or at reset().
+/// In effect for every new session when the constructor returns. Ends with the object, or at reset(). While it lives,
+/// other processes wait that would change the same one of the same server.
 class server_setting
 {
 public:
     server_setting(std::string name, std::string const& value) : name_{std::move(name)}
     {
+        pqxx::nontransaction{alone_}.exec("SELECT pg_advisory_lock(hashtextextended('skald.test." + name_ + "', 0))");
         set("SET " + name_ + " = '" + value + "'", value);
     }
     server_setting(server_setting const&) = delete;
@@ -60,6 +62,7 @@ private:
         }));
     }
     std::string name_;
+    pqxx::connection alone_{required("DATABASE_URL")};
     bool is_set_{true};
 };
 

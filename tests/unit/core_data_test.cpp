@@ -263,6 +263,34 @@ TEST_CASE("a missing field and a field of another type are refused by name")
     CHECK_THROWS_AS(read_data<order>("null"), data_error);
 }
 
+TEST_CASE("what does not fit says which value, what it is and what it must be")
+{
+    auto const said = [](std::string const& body) { return complaint([&] { read_data<order>(body); }); };
+    CHECK(contains(said(R"({"id":"a","quantity":"1","cents":1})"), ": /quantity is a string and must be a number"));
+    // Of several it is the one that is read first.
+    CHECK(contains(said(R"({"id":1,"quantity":[],"cents":1})"), ": /id is a number and must be a string"));
+    CHECK(contains(said(R"({"cents":"2","id":"a","quantity":"1"})"), ": /quantity is a string and must be a number"));
+    CHECK(contains(said(R"({"id":null,"quantity":1,"cents":1})"), ": /id is null and must be a string"));
+    CHECK(contains(said(R"({"id":"a","quantity":{},"cents":1})"), ": /quantity is an object and must be a number"));
+    CHECK(contains(said(R"({"id":"a","cents":1})"), ": the member quantity is missing"));
+
+    auto const deep = complaint([] {
+        read_data<holder<std::vector<order>>>(
+            R"({"value":[{"id":"a","quantity":1,"cents":1},{"id":"b","quantity":1,"cents":"1"}]})");
+    });
+    CHECK(contains(deep, ": /value/1/cents is a string and must be a number"));
+    auto const map = complaint([] { read_data<std::map<std::string, int>>(R"({"one":1,"two":"2"})"); });
+    CHECK(contains(map, ": /two is a string and must be a number"));
+}
+
+TEST_CASE("what does not fit and is large is refused without its place, which would take long to find")
+{
+    std::string body{R"({"value":[)"};
+    for (int n = 0; n < 10'000; ++n) body += "1,";
+    CHECK(contains(complaint([&] { read_data<holder<std::vector<int>>>(body + R"("x"]})"); }),
+                   ": a value is a string and must be a number"));
+}
+
 TEST_CASE("a field that the type does not have is no reason to refuse")
 {
     CHECK(read_data<order>(R"({"id":"a","quantity":1,"cents":2,"colour":"red"})").cents == 2);

@@ -105,6 +105,7 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_PURGE", "off"},
     {"SKALD_DEPLOY_WAIT_SECONDS", "18"},
     {"SKALD_START_CHECK", "refuse"},
+    {"SKALD_RECORD_DELIVERIES", "/tmp/recorded.jsonl"},
     {"SKALD_PURGE_SECONDS", "19"},
     {"SKALD_RETENTION_DAYS", "23"},
 };
@@ -125,7 +126,8 @@ bool same(config const& a, config const& b)
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
            a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.declare == b.declare &&
            a.signatures == b.signatures && a.signing_keys == b.signing_keys && a.purge == b.purge &&
-           a.deploy_wait == b.deploy_wait && a.start_check == b.start_check && a.purge_every == b.purge_every &&
+           a.deploy_wait == b.deploy_wait && a.start_check == b.start_check &&
+           a.record_deliveries == b.record_deliveries && a.purge_every == b.purge_every &&
            a.retention_days == b.retention_days && a.log_format == b.log_format &&
            a.access_log_level == b.access_log_level && a.otlp_endpoint == b.otlp_endpoint &&
            a.trace_ratio == b.trace_ratio && a.body_inline_max == b.body_inline_max && a.body_max == b.body_max &&

@@ -81,7 +81,7 @@ response get(context const& with)
         {"/", sagas_page},        {"/sagas.json", sagas_as_json},   {"/saga", saga_page},
         {"/parked", parked_page}, {"/parked/one", parked_one_page}, {"/outbox", outbox_page},
         {"/steps", steps_page},   {"/services", services_page},     {"/audit", audit_page_of},
-        {"/act", act_page},       {"/resolve", resolve_page}};
+        {"/act", act_page},       {"/resolve", resolve_page},       {"/versions", versions_page}};
     auto const it = pages.find(with.asked.path);
     return it == pages.end() ? no_such_page(with) : it->second(with);
 }

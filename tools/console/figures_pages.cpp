@@ -1,4 +1,5 @@
 // Outbox, steps and services: figures of each database.
+#include "admin/saga_versions.hpp"
 #include "pages.hpp"
 #include "postgres/literal.hpp"
 #include "skald_console_queries.hpp"
@@ -21,7 +22,8 @@ std::string age(pqxx::field const& seconds)
 
 // `section(connection)` of each service that answers.
 template <class Section>
-markup each_service(context const& with, std::string const& what_is_missing, Section const& section)
+markup each_service(context const& with, std::string const& what_is_missing, Section const& section,
+                    bool is_live = true)
 {
     markup sections;
     for (auto const& db : with.all.all()) {
@@ -34,7 +36,7 @@ markup each_service(context const& with, std::string const& what_is_missing, Sec
                                 element("h2", db->service()) + missing_note({why}, what_is_missing));
         }
     }
-    return element("div", {{"id", "live"}}, sections);
+    return is_live ? element("div", {{"id", "live"}}, sections) : element("div", sections);
 }
 
 markup outbox_of(postgres::connection& c)
@@ -192,7 +194,48 @@ markup service_of(postgres::connection& c)
            ill_dependencies(c) + sessions_of(c);
 }
 
+// "after reserve 101, at charge (retrying) 19", and of how many, if that is not all.
+std::string places_of(nlohmann::json const& version)
+{
+    auto const text = admin::places_in_words(version);
+    if (version["may_be_removed"].get<bool>()) return "none: what only it needs may be removed";
+    return version["is_home"].get<bool>() ? text : "none was started here: see its home";
+}
+
+markup versions_of(postgres::connection& c)
+{
+    auto const found = admin::saga_versions(c);
+    std::vector<std::vector<markup>> rows;
+    for (auto const& one : found["versions"]) {
+        auto const sagas = one["sagas"].get<std::int64_t>(), stuck = one["stuck"].get<std::int64_t>();
+        auto const name = one["definition"].get<std::string>();
+        markup oldest;
+        if (sagas > 0)
+            oldest = markup{one["oldest"].get<std::string>() + ", "} +
+                     styled("span", "soft", duration(std::chrono::seconds{one["oldest_seconds"].get<std::int64_t>()}));
+        rows.push_back({element("a", {{"href", link("/", {{"definition", name}})}}, name), one["version"].dump(),
+                        number(sagas), stuck == 0 ? markup{"0"} : styled("span", "no", number(stuck)), oldest,
+                        places_of(one)});
+    }
+    if (rows.empty()) return styled("p", "soft", "No saga was started here, and no step of one is hosted.");
+    return table("Versions of definitions, the newest first",
+                 {{"definition"}, {"version", true}, {"under way", true}, {"stuck", true}, {"oldest"}, {"where"}},
+                 rows);
+}
+
 }  // namespace
+
+response versions_page(context const& with)
+{
+    return page(with, "Versions", "Steps",
+                element("h1", {{"class", "quiet"}}, "Versions") +
+                    styled("p", "soft",
+                           "How many sagas of which version are under way, at each home. All are counted, so this page "
+                           "is not asked for again by itself.") +
+                    each_service(
+                        with, "What was started there is not shown.",
+                        [](database&, postgres::connection& c) { return versions_of(c); }, false));
+}
 
 response outbox_page(context const& with)
 {
@@ -210,6 +253,7 @@ response steps_page(context const& with)
                 element("h1", {{"class", "quiet"}}, "Steps") +
                     styled("p", "soft",
                            "Of the latest 1,000 sagas that ended, and the oldest 1,000 that have not, at each home.") +
+                    element("p", element("a", {{"href", "/versions"}}, "How many of which version are under way")) +
                     each_service(with, "Its steps are not shown.", [](database&, postgres::connection& c) {
                         auto const inside = held_up(c) + limits(c) + rates_of(c) + steps_of(c);
                         return inside.empty() ? styled("p", "soft", "No saga was started here, and no step is limited.")

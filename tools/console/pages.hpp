@@ -14,6 +14,7 @@ response parked_page(context const& with);
 response parked_one_page(context const& with);
 response outbox_page(context const& with);
 response steps_page(context const& with);
+response versions_page(context const& with);
 response services_page(context const& with);
 response audit_page_of(context const& with);
 

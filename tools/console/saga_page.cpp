@@ -29,6 +29,17 @@ std::string capitalized(std::string said)
     return said;
 }
 
+// Each leads to the sagas that have it too.
+markup found_by(saga_story const& story)
+{
+    markup all;
+    for (auto const& [name, value] : story.attributes.items()) {
+        auto const condition = name + '=' + value.get<std::string>();
+        all += element("a", {{"href", link("/", {{"home", story.home}, {"where", condition}})}}, condition);
+    }
+    return all.empty() ? markup{} : styled("p", "facts attributes", all);
+}
+
 markup heading(saga_story const& story)
 {
     auto const& facts = story.facts;
@@ -40,7 +51,8 @@ markup heading(saga_story const& story)
                                : " · " + duration(facts.now - facts.created_at) + " old";
     if (!facts.id.scope.empty()) about += " · scope " + facts.id.scope;
     return element("h1", element("code", facts.id.key) + pills) +
-           styled("p", "sentence", sentence(capitalized(story.sentence))) + styled("p", "facts", about);
+           styled("p", "sentence", sentence(capitalized(story.sentence))) + styled("p", "facts", about) +
+           found_by(story);
 }
 
 markup row_of(context const& with, saga_story const& story, station const& at, run const& of, bool is_compensation)

@@ -238,6 +238,7 @@ std::optional<saga_story> tell_saga(databases const& all, std::string const& hom
         auto const start = c.run(filled_in(queries::start_of_saga{.scope = id.scope, .key = id.key}))[0];
         story.version = start["version"].c_str();
         story.data = json::parse(start["data"].c_str(), nullptr, false);
+        story.attributes = json::parse(start["attributes"].c_str());
         return true;
     });
     if (!is_known) return std::nullopt;

@@ -81,6 +81,7 @@ struct saga_story
     std::string version;
     std::string sentence;  // of `skald saga show`
     nlohmann::json data;   // as it started
+    nlohmann::json attributes;
     std::vector<station> stations;
     std::vector<lane> lanes;  // in the order in which the plan first comes to them
     std::vector<audit_row> audit;

@@ -44,6 +44,7 @@ std::int64_t unsent(config const& settings)
 void refuse_others(config const& settings, postgres::connection_options const& database)
 {
     postgres::connection c{database};
+    postgres::require_schema(c.raw());
     auto const owner = postgres::owner_of(c.raw());
     if (owner.service.empty()) return;                                                // no worker has ever run here
     if (owner.is_copy) postgres::own_database(settings.database_url, owner.service);  // throws, with what to do
@@ -69,6 +70,7 @@ detail::transport_maker kafka_if_built()
 std::string owner_name(config const& settings)
 {
     auto c = connect(settings, "relay");
+    postgres::require_schema(c.raw());
     return postgres::owner_of(c.raw()).service;
 }
 
@@ -83,6 +85,9 @@ bool wait_and_refuse_others(config const& settings, postgres::connection_options
             return true;
         }
         catch (pqxx::broken_connection const& error) {
+            reason = error.what();
+        }
+        catch (postgres::schema_behind const& error) {
             reason = error.what();
         }
         catch (rabbitmq::connection_lost const& error) {

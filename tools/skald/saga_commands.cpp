@@ -2,12 +2,14 @@
 #include "commands.hpp"
 
 #include "admin/commands.hpp"
+#include "admin/saga_finding.hpp"
 #include "admin/saga_list.hpp"
 #include "admin/saga_view.hpp"
 #include "core/text.hpp"
 #include "database.hpp"
 #include "orders.hpp"
 #include "postgres/literal.hpp"
+#include "skald_operator_queries.hpp"
 #include "skald_queries.hpp"
 #include "started.hpp"
 #include "table.hpp"
@@ -94,12 +96,49 @@ int show_messages(postgres::connection& c, core::saga_id const& id, output const
     return 0;
 }
 
+// A broker that is away, or refuses: the relay takes a message from the outbox within a second.
+json left_in_outbox(postgres::connection& c, core::saga_id const& id)
+{
+    auto all = json::array();
+    for (auto const& row :
+         c.run(postgres::filled_in(operator_queries::outbox_of_saga{.scope = id.scope, .key = id.key})))
+        all.push_back({{"destination", row["destination"].c_str()},
+                       {"age_seconds", row["age_seconds"].as<std::int64_t>()},
+                       {"error", row["error"].c_str()}});
+    return all;
+}
+
+std::string left_in_words(json const& left)
+{
+    std::string text;
+    for (auto const& one : left) {
+        auto const why = text_of(one["error"]);
+        text +=
+            fmt::format("\nIts message for {} is in this database's outbox, {} old: {}", text_of(one["destination"]),
+                        admin::in_words(std::chrono::seconds{one["age_seconds"].get<std::int64_t>()}),
+                        why.empty() ? "no broker that can be reached has taken it. `skald doctor` says whether one "
+                                      "can be, the relay's log why not"
+                                    : "the broker refused it: " + core::visible_text(why));
+    }
+    return text;
+}
+
+std::string attributes_in_words(json const& attributes)
+{
+    std::string text;
+    for (auto const& [name, value] : attributes.items())
+        text += (text.empty() ? "\n" : ", ") + name + '=' + shown(value);
+    return text;
+}
+
 int show(core::saga_id const& id, output const& out)
 {
     auto c = connect();
     auto const found = admin::find_saga(c, id);
     if (!found) return show_messages(c, id, out);
-    auto const saga = admin::to_operator_json(*found);
+    auto saga = admin::to_operator_json(*found);
+    saga["attributes"] = admin::attributes_of(c, id);
+    saga["left_in_outbox"] = left_in_outbox(c, id);
     std::vector<std::vector<std::string>> rows{{"STEP", "SERVICE", "STATUS", "ATTEMPTS", "AT", "ERROR"}};
     for (auto const& step : saga["steps"]) {
         auto const name = text_of(step["name"]), service = text_of(step["service"]);
@@ -107,8 +146,9 @@ int show(core::saga_id const& id, output const& out)
         if (step.contains("compensation"))
             rows.push_back(step_row(name + ".compensate", step["compensation"], service));
     }
-    out.tell(fmt::format("saga {} of {}, started at {}\n{}\n\n{}", core::visible_text(id.key),
-                         shown(saga["definition"]), shown(saga["created_at"]), shown(saga["explanation"]), table(rows)),
+    out.tell(fmt::format("saga {} of {}, started at {}{}\n{}{}\n\n{}", core::visible_text(id.key),
+                         shown(saga["definition"]), shown(saga["created_at"]), attributes_in_words(saga["attributes"]),
+                         shown(saga["explanation"]), left_in_words(saga["left_in_outbox"]), table(rows)),
              saga);
     return 0;
 }

@@ -17,21 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-// "after charge 12, at ship (retrying) 3"
-std::string places_in_words(json const& version)
-{
-    std::string text;
-    for (auto const& one : version["places"]) {
-        auto const step = one["step"].get<std::string>(), status = one["status"].get<std::string>();
-        auto const where = step.empty()            ? std::string{"before the first step"}
-                           : status == "completed" ? "after " + step
-                                                   : fmt::format("at {} ({})", step, status);
-        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", where, one["sagas"].get<std::int64_t>());
-    }
-    if (version["places_of"] == version["sagas"]) return text;
-    return fmt::format("of the oldest {}: {}", version["places_of"].get<std::int64_t>(), text);
-}
-
 int versions(output const& out)
 {
     auto c = connect();
@@ -45,7 +30,7 @@ int versions(output const& out)
                                   admin::in_words(std::chrono::seconds{one["oldest_seconds"].get<std::int64_t>()}));
         auto const where = one["may_be_removed"].get<bool>() ? "none: what only it needs may be removed"
                            : !one["is_home"].get<bool>()     ? "none was started here: ask at its home"
-                                                             : places_in_words(one);
+                                                             : admin::places_in_words(one);
         rows.push_back({one["definition"].get<std::string>(), one["version"].dump(), one["sagas"].dump(),
                         one["stuck"].dump(), age, where});
     }

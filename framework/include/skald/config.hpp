@@ -105,6 +105,10 @@ struct config
     /// that they need, and warns of data that it can't read; refuse: nor then; warn: warns of both; off: does not look.
     std::string start_check{"on"};
 
+    /// A file to which each process appends the first delivery that it gets of each step and version, with its data, to
+    /// be read in a test of a later version. Empty: none.
+    std::string record_deliveries;
+
     bool purge{true};                      // delete records of sagas that ended long ago, a few at a time
     int retention_days{30};                // how long ago: at least a day
     std::chrono::seconds purge_every{60};  // how often it checks for some

@@ -149,11 +149,11 @@ public:
         return detail::converted<T>("the query's " + name, *text);
     }
 
-    /// The body as `T`. Throws body_error, which becomes a 400 that is not stored.
+    /// The body as `T`. Throws body_error, which becomes a 400 that is not stored and says which member is wrong.
     template <class T>
     T json() const
     try {
-        return skald::detail::read_data<T>(request_.body);
+        return skald::detail::read_data<T>(request_.body, {.type = "what is expected here"});
     }
     catch (data_error const& error) {
         throw body_error{error.what()};

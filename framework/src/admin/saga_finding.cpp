@@ -51,6 +51,12 @@ condition_arrays::condition_arrays(attribute_conditions const& all)
     }
 }
 
+nlohmann::json attributes_of(postgres::connection& c, core::saga_id const& id)
+{
+    auto const rows = c.run(postgres::filled_in(finding_queries::attributes_of_saga{.scope = id.scope, .key = id.key}));
+    return nlohmann::json::parse(rows[0]["attributes"].c_str());
+}
+
 std::vector<std::string> attribute_names(postgres::connection& c)
 {
     std::vector<std::string> names;

@@ -1,8 +1,11 @@
 // Sagas by what their definitions name: attributes. See docs/finding.md.
 #pragma once
 
+#include "core/identity.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/literal.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -26,6 +29,9 @@ struct condition_arrays
 };
 
 std::vector<std::string> attribute_names(postgres::connection& c);
+
+/// {"customer": "bob"}: empty if it has none.
+nlohmann::json attributes_of(postgres::connection& c, core::saga_id const& id);
 
 /// Throws std::invalid_argument if one of the conditions is on an attribute that is not in `known`: it says which are.
 void check_names(attribute_conditions const& all, std::vector<std::string> const& known);

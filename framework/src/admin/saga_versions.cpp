@@ -3,6 +3,7 @@
 #include "postgres/literal.hpp"
 #include "skald_version_queries.hpp"
 
+#include <fmt/format.h>
 #include <pqxx/pqxx>
 
 #include <algorithm>
@@ -63,6 +64,20 @@ json saga_versions(postgres::connection& c)
         }
     }
     return said;
+}
+
+std::string places_in_words(json const& version)
+{
+    std::string text;
+    for (auto const& one : version["places"]) {
+        auto const step = one["step"].get<std::string>(), status = one["status"].get<std::string>();
+        auto const where = step.empty()            ? std::string{"before the first step"}
+                           : status == "completed" ? "after " + step
+                                                   : fmt::format("at {} ({})", step, status);
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", where, one["sagas"].get<std::int64_t>());
+    }
+    if (version["places_of"] == version["sagas"]) return text;
+    return fmt::format("of the oldest {}: {}", version["places_of"].get<std::int64_t>(), text);
 }
 
 void record_unreadable(postgres::connection& c, std::vector<unreadable_data> const& all)

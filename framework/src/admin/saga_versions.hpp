@@ -18,6 +18,9 @@ namespace skald::admin {
 /// at most. What may be removed has no saga under way here, and is not the newest. Throws what pqxx throws.
 nlohmann::json saga_versions(postgres::connection& c);
 
+/// "after charge 12, at ship (retrying) 3", of one of these versions.
+std::string places_in_words(nlohmann::json const& version);
+
 /// Records what a process that has just looked could not read of stored sagas, in place of what was recorded before.
 void record_unreadable(postgres::connection& c, std::vector<unreadable_data> const& all);
 

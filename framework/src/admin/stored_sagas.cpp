@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 namespace skald::admin {
@@ -21,6 +22,10 @@ namespace {
 namespace vq = version_queries;
 
 constexpr std::int64_t page_rows = 1'000;
+constexpr auto no_limit = std::numeric_limits<std::int64_t>::max();
+
+// Of a part.
+constexpr std::int64_t at_either_end = 20'000, of_each_version = 100, read_most = 2'000;
 
 // Why the step could not read it; empty if it can.
 std::string why_unreadable(runtime::step_message const& m, std::string_view body)
@@ -38,33 +43,42 @@ std::string_view name_of(stored_place place)
     return names.at(static_cast<std::size_t>(place));
 }
 
-std::string counted(std::int64_t count, stored_place place)
+template <class Found>
+std::string counted(Found const& one)
 {
     constexpr std::array<std::string_view, 3> all{"sagas under way that were started here", "started steps",
                                                   "messages in the outbox"};
-    if (count == 1) return "1 " + std::string{name_of(place)};
-    return fmt::format("{} {}", count, all.at(static_cast<std::size_t>(place)));
+    auto const least = one.is_at_least ? "at least " : "";
+    if (one.count == 1) return fmt::format("{}1 {}", least, name_of(one.place));
+    return fmt::format("{}{} {}", least, one.count, all.at(static_cast<std::size_t>(one.place)));
 }
 
 class examination
 {
 public:
-    examination(postgres::connection& c, std::string_view service, runtime::registry const& steps, std::int64_t most)
-        : connection_{c}, service_{service}, steps_{steps}, most_{most}
+    examination(postgres::connection& c, std::string_view service, runtime::registry const& steps, stored_extent extent)
+        : connection_{c}, service_{service}, steps_{steps}, takes_all_{extent == stored_extent::all}
     {}
 
     stored_findings run()
     {
         examine_plans();
-        examine_data();
+        if (takes_all_) examine_all_data();
+        else examine_some_data();
+        bool const read_all = found_.is_all && found_.read + found_.apart >= found_.plans;
         examine_messages();
+        for (auto& one : found_.missing) one.is_at_least = !found_.is_all;
+        for (auto& one : found_.unreadable) one.is_at_least = !read_all;
         return std::move(found_);
     }
 
 private:
     void examine_plans()
     {
-        for (auto const& row : connection_.run(std::string{vq::stored_plans})) {
+        auto const statement = takes_all_ ? std::string{vq::stored_plans}
+                                          : postgres::filled_in(vq::stored_plans_at_ends{.either_end = at_either_end});
+        for (auto const& row : connection_.run(statement)) {
+            found_.plans += row["sagas"].as<std::int64_t>();
             auto const plan = core::parse_itinerary(row["itinerary"].c_str());
             if (!plan) continue;
             for (auto const& step : plan->steps)
@@ -72,24 +86,27 @@ private:
                     add_missing({row["definition"].c_str(), row["version"].as<int>(), step.name,
                                  row["sagas"].as<std::int64_t>(), stored_place::saga, row["key"].c_str()});
         }
+        found_.is_all = takes_all_ || found_.plans < 2 * at_either_end;
     }
 
-    void examine_data()
+    void examine_all_data()
     {
         std::string created_at = "-infinity", scope, key;
-        for (std::int64_t left = most_; left > 0;) {
-            auto const rows = connection_.run(postgres::filled_in(vq::stored_data{
-                .created_at = created_at, .scope = scope, .key = key, .most = std::min(left, page_rows)}));
+        for (;;) {
+            auto const rows = connection_.run(postgres::filled_in(
+                vq::stored_data{.created_at = created_at, .scope = scope, .key = key, .most = page_rows}));
             for (auto const& row : rows) examine_saga(row);
-            left -= static_cast<std::int64_t>(rows.size());
-            if (static_cast<std::int64_t>(rows.size()) < page_rows) {
-                found_.is_all = left > 0;
-                return;
-            }
+            if (static_cast<std::int64_t>(rows.size()) < page_rows) return;
             auto const& last = rows[rows.size() - 1];
             created_at = last["created_at"].c_str(), scope = last["scope"].c_str(), key = last["key"].c_str();
         }
-        found_.is_all = false;
+    }
+
+    void examine_some_data()
+    {
+        auto const rows = connection_.run(postgres::filled_in(
+            vq::stored_sample{.either_end = at_either_end, .each = of_each_version, .most = read_most}));
+        for (auto const& row : rows) examine_saga(row);
     }
 
     void examine_saga(pqxx::row const& row)
@@ -113,7 +130,8 @@ private:
 
     void examine_messages()
     {
-        auto const rows = connection_.run(postgres::filled_in(vq::stored_messages{.most = most_}));
+        auto const rows = connection_.run(postgres::filled_in(vq::stored_messages{
+            .most = takes_all_ ? no_limit : read_most, .either_end = takes_all_ ? no_limit : at_either_end}));
         for (auto const& row : rows) {
             ports::delivery d;
             d.message = postgres::message_of(row);
@@ -163,7 +181,7 @@ private:
     postgres::connection& connection_;
     std::string_view service_;
     runtime::registry const& steps_;
-    std::int64_t most_;
+    bool takes_all_;
     stored_findings found_;
 };
 
@@ -175,16 +193,16 @@ bool stored_findings::is_well() const
 }
 
 stored_findings check_stored(postgres::connection& c, std::string_view service, runtime::registry const& steps,
-                             std::int64_t most)
+                             stored_extent extent)
 {
-    return examination{c, service, steps, most}.run();
+    return examination{c, service, steps, extent}.run();
 }
 
 std::string in_words(missing_step const& one)
 {
     auto const what = fmt::format("{} version {}: step {} is needed by {}, one of them {}, and this process does not "
                                   "host it",
-                                  one.definition, one.version, one.step, counted(one.count, one.place), one.key);
+                                  one.definition, one.version, one.step, counted(one), one.key);
     if (one.is_from_future) return what + "; a newer version of the service does";
     return what + fmt::format("; keep it, with .retired({}) in the newest definition and host(), until `skald saga "
                               "versions` shows none of version {}",
@@ -195,14 +213,15 @@ std::string in_words(unreadable_data const& one)
 {
     return fmt::format("{} version {}: step {} can't read the data of {}, and would park them as malformed; of {} it "
                        "says: {}. Give the member a default, or the definition an upcast (docs/change.md)",
-                       one.definition, one.version, one.step, counted(one.count, one.place), one.key, one.error);
+                       one.definition, one.version, one.step, counted(one), one.key, one.error);
 }
 
 nlohmann::json to_json(stored_findings const& found)
 {
     using nlohmann::json;
-    json all{{"read", found.read},      {"kept_apart", found.apart}, {"is_all", found.is_all},
-             {"well", found.is_well()}, {"missing", json::array()},  {"unreadable", json::array()}};
+    json all{{"plans", found.plans},       {"read", found.read},      {"kept_apart", found.apart},
+             {"is_all", found.is_all},     {"well", found.is_well()}, {"missing", json::array()},
+             {"unreadable", json::array()}};
     for (auto const& one : found.missing) {
         all["missing"].push_back({{"definition", one.definition},
                                   {"version", one.version},

@@ -149,15 +149,26 @@ bool is_blank(std::string_view line)
     return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
-}  // namespace
-
-std::string write_recorded(message const& m, recorded_parking const& p)
+ordered_json line_of(message const& m)
 {
     ordered_json line{
         {"format", recording_format}, {"destination", as_text(m.destination)},   {"message_id", as_text(m.id)},
         {"type", as_text(m.type)},    {"content_type", as_text(m.content_type)}, {"headers", headers_of(m)}};
     if (is_storable_text(m.body)) line["body"] = m.body;
     else line["body_base64"] = to_base64(m.body);
+    return line;
+}
+
+}  // namespace
+
+std::string write_recorded(message const& m)
+{
+    return line_of(m).dump();
+}
+
+std::string write_recorded(message const& m, recorded_parking const& p)
+{
+    auto line = line_of(m);
     line["parked"] = {{"id", p.id},
                       {"reason", p.reason},
                       {"error", as_text(p.error)},
@@ -185,7 +196,9 @@ std::vector<message> read_recorded(std::string_view lines)
             throw data_error{fmt::format("recorded deliveries, line {}: {}", number, error.what())};
         }
     }
-    if (all.empty()) throw data_error{"recorded deliveries: there is none; `skald parked export` prints one a line"};
+    if (all.empty())
+        throw data_error{"recorded deliveries: there is none; `skald parked export` prints one a line, "
+                         "SKALD_RECORD_DELIVERIES writes them"};
     return all;
 }
 

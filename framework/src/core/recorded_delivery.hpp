@@ -1,6 +1,6 @@
 // A recorded delivery, so that exactly the same message can be delivered again: in a test, or in a staging system.
 //
-// JSON Lines, one delivery per line: what `skald parked export` prints and the test kit reads. The format is a public
+// JSON Lines, one delivery per line: what `skald parked export` prints, a process with SKALD_RECORD_DELIVERIES writes, and the test kit reads. The format is a public
 // contract: docs/recorded.md.
 #pragma once
 
@@ -41,6 +41,9 @@ struct recorded_parking
 /// One line, without its line end. A body that JSON can't hold as text is written in base64. Anything else that is not
 /// UTF-8 is escaped, as it was when it was parked; of two headers with the same name the last is kept.
 std::string write_recorded(message const& received, recorded_parking const& parking);
+
+/// The same of one that was not parked.
+std::string write_recorded(message const& received);
 
 /// The messages of a recording, in its order, ready to be sent or injected: body, headers, id, type, content type and
 /// destination as they were. Headers are sorted by name. Empty lines are skipped.

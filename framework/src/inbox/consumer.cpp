@@ -77,6 +77,11 @@ consumer::consumer(postgres::connection_options const& options, ports::subscribe
 
 consumer::~consumer() = default;
 
+std::size_t consumer::queue::room() const
+{
+    return out < prefetch ? std::min(rows_max, prefetch - out) : 0;
+}
+
 int consumer::socket() const
 {
     return connection_.socket();
@@ -89,30 +94,43 @@ bool consumer::has_heard()
     return ear_->has_heard;
 }
 
+// A queue that had less than there was room for has nothing left, until somebody says so or it is time to look.
 bool consumer::take(transports::mailbox& box)
 {
+    if (has_heard()) look_again();
+    ear_->has_heard = false;
     std::vector<std::string> names;
     std::vector<std::int64_t> rooms, first_ids;
     for (auto const& one : queues_)
-        if (one.out < one.prefetch) {
+        if (one.may_have_more && one.room() > 0) {
             names.push_back(one.name);
-            rooms.push_back(static_cast<std::int64_t>(std::min(rows_max, one.prefetch - one.out)));
+            rooms.push_back(static_cast<std::int64_t>(one.room()));
             first_ids.push_back(one.first_id);
         }
-    // Also where there is no room: an ack makes some, and wakes whoever takes.
-    ear_->has_heard = false;
     if (names.empty()) return false;
     auto const rows = connection_.run(
         execute(inbox_queries::take{.me = id_, .queues = names, .rooms = rooms, .first_ids = first_ids}));
     SKALD_FAILPOINT_IF(!rows.empty(), "consumer.delivered");
+    std::map<std::string_view, std::int64_t> had;
     std::vector<ports::delivery> taken;
-    for (auto const& row : rows) taken.push_back(read(row));
+    for (auto const& row : rows) {
+        taken.push_back(read(row));
+        ++had[row["queue"].c_str()];
+    }
+    for (std::size_t i = 0; i < names.size(); ++i)
+        queues_[index_of(names[i])].may_have_more = had[names[i]] == rooms[i];
     // RETURNING promises no order.
     std::ranges::sort(taken, {}, [](ports::delivery const& one) { return one.tag.number; });
     std::vector<ports::delivery_tag> back;
     for (auto const& one : box.deliver(std::move(taken))) back.push_back(one.tag);
     settle<inbox_queries::put_back>(back);
-    return !rows.empty() && back.empty();
+    return back.empty() &&
+           std::ranges::any_of(queues_, [](queue const& one) { return one.may_have_more && one.room() > 0; });
+}
+
+void consumer::look_again()
+{
+    for (auto& one : queues_) one.may_have_more = true;
 }
 
 ports::delivery consumer::read(pqxx::row const& row)

@@ -41,8 +41,11 @@ public:
     /// Deletes and puts back what lanes have asked for.
     void settle(transports::requests const& asked);
 
-    /// Takes what there is room for, and hands it over. False if there was no more.
+    /// Takes what there is room for, and hands it over. False if there is no more that it knows of.
     bool take(transports::mailbox& box);
+
+    /// Lets the next take() ask for every queue, though nobody has said that there is something.
+    void look_again();
 
     /// Tells the others that it is alive, declares queues that somebody has deleted, frees what those had that are not
     /// alive, and finds out where the inbox begins. At most once a second.
@@ -70,6 +73,9 @@ private:
         std::size_t prefetch{};
         std::int64_t first_id{1};  // nothing is left before it
         std::size_t out{};         // taken, and neither acked nor put back
+        bool may_have_more{true};  // than was taken
+
+        std::size_t room() const;
     };
 
     class ear;

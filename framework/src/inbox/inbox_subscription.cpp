@@ -66,14 +66,15 @@ void inbox_subscription::serve(consumer& with)
         if (asked.close) return with.close();
         with.keep();
         bool const more = !asked.stop && (with.take(mailbox_) || with.has_heard());
-        if (!more) wait_for_something(with);
+        if (!more && !wait_for_something(with)) with.look_again();
     }
 }
 
-void inbox_subscription::wait_for_something(consumer const& with) const
+// False if there was nothing for as long as that may be believed.
+bool inbox_subscription::wait_for_something(consumer const& with) const
 {
     std::array<pollfd, 2> ready{{{with.socket(), POLLIN, 0}, {mailbox_.wake_descriptor(), POLLIN, 0}}};
-    ::poll(ready.data(), ready.size(), static_cast<int>(settings_.poll_every.count()));
+    return ::poll(ready.data(), ready.size(), static_cast<int>(settings_.poll_every.count())) != 0;
 }
 
 }  // namespace skald::inbox

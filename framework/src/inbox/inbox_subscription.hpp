@@ -45,7 +45,7 @@ private:
     void run();
     bool run_once();
     void serve(consumer& with);
-    void wait_for_something(consumer const& with) const;
+    bool wait_for_something(consumer const& with) const;
     void lose(std::string const& why);
 
     subscription_settings settings_;

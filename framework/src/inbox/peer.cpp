@@ -75,7 +75,8 @@ bool peer::has_word_of_its_end() const
 void peer::connect()
 try {
     auto made = std::make_unique<postgres::connection>(options_);
-    made->run("PREPARE deliver AS " + std::string{inbox_queries::deliver::statement_text});
+    made->run("PREPARE deliver AS " + std::string{inbox_queries::deliver::statement_text} + ";PREPARE flush AS " +
+              std::string{inbox_queries::flush} + ";" + std::string{inbox_queries::sender_session});
     connection_ = std::move(made);
     schedule_.connected(clock::now());
     last_error_.clear();
@@ -97,6 +98,7 @@ try {
     connection_->answer_within(deadline);
     SKALD_FAILPOINT_SOCKET(publisher, connection_->socket());
     auto const missing = connection_->run(execute(delivery_of(messages)));
+    connection_->run(execute("flush"));
     // "Committed", but a wait for standbys was cut short: a failover may lose it.
     if (!connection_->warning().empty()) throw pqxx::broken_connection{connection_->warning()};
     std::set<std::string, std::less<>> names;

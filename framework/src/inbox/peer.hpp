@@ -35,7 +35,8 @@ public:
     /// Why not; empty if it is.
     std::string const& last_error() const { return last_error_; }
 
-    /// Writes them into the inbox and commits. Returns the queues that do not exist there: their messages were not
+    /// Writes them into the inbox, and returns when they are durable there; a consumer may have begun with them before
+    /// that. Returns the queues that do not exist there: their messages were not
     /// taken. Throws pqxx::broken_connection: whether they were is not known, and the connection is gone;
     /// pqxx::sql_error: they were not.
     std::set<std::string, std::less<>> deliver(std::span<core::message const* const> messages,

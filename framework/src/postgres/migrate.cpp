@@ -100,15 +100,35 @@ void refuse_skald_as_own_schema(pqxx::nontransaction& tx)
         role)};
 }
 
+// "hotels at 127.0.0.1:5432"
+std::string place_of(pqxx::connection& c)
+{
+    auto const* const host = c.hostname();
+    return fmt::format("{} at {}:{}", c.dbname(), host != nullptr ? host : "localhost", c.port());
+}
+
+[[noreturn]] void refuse_as_others(pqxx::connection& c, std::string const& owner, std::string const& service)
+{
+    throw configuration_error{
+        fmt::format("the database {} belongs to the service {}: each service needs one of its own, and this is {}",
+                    place_of(c), owner, service)};
+}
+
+// Before anything is changed in it.
+void refuse_if_of_others(pqxx::connection& c, std::string const& service)
+{
+    pqxx::nontransaction tx{c};
+    if (service.empty() || !tx.exec(std::string{migrate_queries::is_migrated})[0]["is_migrated"].as<bool>()) return;
+    auto const rows = tx.exec(std::string{migrate_queries::name_of_owner});
+    if (!rows.empty() && rows[0]["name"].c_str() != service) refuse_as_others(c, rows[0]["name"].c_str(), service);
+}
+
 ownership own(pqxx::connection& c, std::string const& service)
 {
     pqxx::nontransaction tx{c};
     run_in(tx, migrate_queries::own_database{.service = service});
     auto owner = read_owner(tx.exec(std::string{migrate_queries::owner_of_database})[0]);
-    if (owner.service != service)
-        throw configuration_error{
-            fmt::format("the database belongs to the service {}: each service needs one of its own, and this is {}",
-                        owner.service, service)};
+    if (owner.service != service) refuse_as_others(c, owner.service, service);
     if (owner.is_copy) throw configuration_error{fmt::format(says_copy, service)};
     refuse_skald_as_own_schema(tx);
     return owner;
@@ -158,6 +178,7 @@ try {
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::wait_for_locks_briefly});
     // Several services and replicas may start at once. The lock ends with the connection.
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::lock_migrations});
+    refuse_if_of_others(c, service);
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::create_migration_table});
     std::vector<std::string> done;
     bring_up_to_date(c, "skald", own_migrations(), done);
@@ -215,6 +236,13 @@ void require_current_schema(pqxx::connection& c)
                     state.missing)};
 }
 
+void require_schema(pqxx::connection& c)
+{
+    if (!pqxx::nontransaction{c}.exec(std::string{migrate_queries::is_migrated})[0]["is_migrated"].as<bool>())
+        throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
+    require_current_schema(c);
+}
+
 ownership owner_of(pqxx::connection& c)
 {
     auto const rows = pqxx::nontransaction{c}.exec(std::string{migrate_queries::owner_of_database});
@@ -235,10 +263,10 @@ ownership own_database(std::string const& url, std::string const& service)
     auto const conninfo = with_defaults(url, "skald/migrate");
     pqxx::connection c{conninfo};
     refuse_transaction_pooler(c, conninfo);
-    if (!pqxx::nontransaction{c}.exec(std::string{migrate_queries::is_migrated})[0]["is_migrated"].as<bool>())
-        throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
-    require_current_schema(c);
-    return own(c, service);
+    require_schema(c);
+    auto owned = own(c, service);
+    owned.place = place_of(c);
+    return owned;
 }
 
 void record_hosted(std::string const& url, std::vector<hosted_step_name> const& all,

@@ -36,7 +36,7 @@ struct migration
 /// named, which owns the database from then on. Each runs in a transaction of its own, together with the record that it
 /// ran. Returns what was applied, as "owner/name".
 /// Throws migration_blocked; what pqxx throws; configuration_error if an applied migration has another text now, if the
-/// database belongs to another service or is a copy (then none of this service's are applied), or if it is reached
+/// database is a copy (then none of this service's are applied), or if it belongs to another service or it is reached
 /// through a pooler that hands out its sessions by transaction (then none at all).
 std::vector<std::string> migrate(std::string const& url, std::string const& service = {},
                                  std::vector<migration> const& migrations = {});
@@ -61,6 +61,9 @@ migration_state compare_migrations(pqxx::result const& applied);
 /// is no reason: migrations only add.
 void require_current_schema(pqxx::connection& c);
 
+/// The same; also configuration_error if there is no schema.
+void require_schema(pqxx::connection& c);
+
 /// The service that owns a database, empty if none does; the id that distinguishes this database from all others; what
 /// tells it from a copy, for database_identity; and whether it is a copy of that one.
 struct ownership
@@ -69,6 +72,7 @@ struct ownership
     std::string database;
     std::string identity;
     bool is_copy{};
+    std::string place{};  // "hotels at 127.0.0.1:5432", of own_database()
 };
 
 ownership owner_of(pqxx::connection& c);

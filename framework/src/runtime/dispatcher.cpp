@@ -118,6 +118,7 @@ std::vector<task> dispatcher::read(std::vector<ports::delivery>&& arrived)
         auto& t = tasks.emplace_back(
             route(std::move(one), service_, steps_, options_.must_be_signed ? options_.keys : nullptr));
         count(t);
+        if (options_.recording != nullptr) options_.recording->note(t);
         if (auto const* const m = t.step(); m != nullptr && !t.refused) read_serial(t);
     }
     return tasks;

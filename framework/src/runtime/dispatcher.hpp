@@ -12,6 +12,7 @@
 #include "core/backoff.hpp"
 #include "core/log.hpp"
 #include "ports/transport.hpp"
+#include "runtime/delivery_recording.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/running_groups.hpp"
@@ -42,6 +43,7 @@ struct dispatcher_options
     /// After this time a step that has not returned is logged, and the rest of its batch runs elsewhere. Longer than a
     /// transaction may be silent, so that the server has ended it by then.
     std::chrono::milliseconds hang_after{40'000};
+    delivery_recording* recording{};  // null: none
 };
 
 /// One for all lanes of a process. Bounded by the prefetch, as everything unacked is. Threads: any.

@@ -72,7 +72,7 @@ started_next did_not_happen(started_step const& s, std::string const& why, std::
 started_next shown_as_unknown(started_step const& s, ports::started_release release)
 {
     release.is_shown = true;
-    return end_of(s, postponed{core::step_status::unknown, false, std::move(release)});
+    return end_of(s, postponed{core::step_status::unknown, false, std::move(release), s.row.is_unshown});
 }
 
 started_next decide_wait(started_step const& s, nlohmann::json const& answer)

@@ -284,7 +284,14 @@ happened writer::end(postponed&& how)
     changes_.records.push_back({step_.envelope.saga, step_.key().guarded_step(), how.status, attempts, 0, why});
     changes_.released.push_back(std::move(how.release));
     report(how.status, attempts, why, is_unknown ? core::saga_state::unknown : core::saga_state::running);
-    if (is_unknown) return {severity::error, "step.unknown", step_end::unknown, attempts, {}, std::move(why)};
+    if (is_unknown) {
+        return {how.is_news ? severity::error : severity::debug,
+                "step.unknown",
+                step_end::unknown,
+                attempts,
+                {},
+                std::move(why)};
+    }
     return {severity::warning, "step.failed", step_end::failed, attempts, {}, std::move(why)};
 }
 
@@ -297,7 +304,13 @@ happened writer::settle_later(std::chrono::milliseconds wait, std::string why, b
         {step_.envelope.saga, step_.key().guarded_step(), core::step_status::started, claimed_.attempts, 0, why});
     report(core::step_status::started, claimed_.attempts, why, core::saga_state::running);
     if (!is_failure) return {severity::debug, "step.snoozed", step_end::snoozed, claimed_.attempts};
-    return {severity::error, "step.not_settled", step_end::failed, claimed_.attempts, {}, std::move(why)};
+    bool const is_first = task_.second->tries == 0;
+    return {is_first ? severity::error : severity::debug,
+            "step.not_settled",
+            step_end::failed,
+            claimed_.attempts,
+            {},
+            std::move(why)};
 }
 
 // Of a saga that was `unknown`, anything that is reported may be what makes it known.

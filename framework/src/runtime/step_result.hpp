@@ -69,6 +69,7 @@ struct postponed
     core::step_status status{};  // started, or unknown
     bool is_attempt{};           // an attempt has failed
     ports::started_release release{};
+    bool is_news{true};  // it was not so before: worth a line of the log
 };
 
 using step_result = std::variant<done, rejected, snoozed, failed, unrunnable, started, given_up, postponed>;

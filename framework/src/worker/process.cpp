@@ -22,6 +22,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include <unistd.h>
 
@@ -104,13 +105,15 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
 {
     std::mt19937_64 random{seed_()};
     core::backoff const backoff{500ms, 10s};
+    std::vector<std::string> applied;
     for (int failures = 1;; ++failures) {
         try {
-            if (settings_.migrate) {
-                for (auto const& name : postgres::migrate(settings_.database_url, service_, migrations))
-                    log_.info("database.migrated", {{"migration", name}});
-            }
+            if (settings_.migrate)
+                for (auto& name : postgres::migrate(settings_.database_url, service_, migrations))
+                    applied.push_back(std::move(name));
             auto const owned = postgres::own_database(settings_.database_url, service_);
+            for (auto const& name : std::exchange(applied, {}))
+                log_.info("database.migrated", {{"migration", name}, {"database", owned.place}});
             database_id_ = owned.database;
             identity_->starts_as(owned.identity);
             if (!settings_.migrate_only) {
@@ -141,11 +144,13 @@ void process::start()
     auto const prefetch = static_cast<std::uint16_t>(
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));
     deliveries_ = transport_->subscribe({service_, prefetch, database_id_, handler_queues()});
+    if (!settings_.record_deliveries.empty()) recording_.emplace(settings_.record_deliveries, log_);
     work_ = std::make_unique<runtime::dispatcher>(
         runtime::dispatcher_options{.lanes = settings_.lanes,
                                     .batch_max = settings_.batch_max,
                                     .keys = keys(),
-                                    .must_be_signed = settings_.signatures == "require"},
+                                    .must_be_signed = settings_.signatures == "require",
+                                    .recording = recording_ ? &*recording_ : nullptr},
         service_, steps_, *deliveries_, log_, std::mt19937_64{seed_()});
     if (!settings_.http_listen.empty()) http_ = make_server(settings_, entry_, log_);
     if (traces_ != nullptr)

@@ -130,6 +130,7 @@ private:
     std::unique_ptr<ports::transport> transport_;
     metrics_page page_{service_, counts_, steps_, entry_, traces_};
     std::unique_ptr<ports::subscription> deliveries_;
+    std::optional<runtime::delivery_recording> recording_;
     std::unique_ptr<runtime::dispatcher> work_;
     publishing memory_loop_{out_, {}, {}, counts_.dispatch, {}};
     publishing table_loop_{table_, {}, {}, counts_.relay, {}};

@@ -315,6 +315,9 @@ constexpr std::array table{
         other, "SKALD_START_CHECK", "--start-check",
         "on: no start without a step that sagas under way need; refuse: nor with data that can't be read; warn; off",
         set_start_check, show<&config::start_check>},
+    text<&config::record_deliveries>(
+        other, {"SKALD_RECORD_DELIVERIES", "--record-deliveries"},
+        "a file for the first delivery of each step and version, with its data, for tests"),
     on_off<&config::purge>(other, {"SKALD_PURGE", "--purge"},
                            "on: delete records of sagas that ended long ago, a few at a time"),
     number<&config::purge_every, 1, 86'400>(other, {"SKALD_PURGE_SECONDS", "--purge-seconds"},

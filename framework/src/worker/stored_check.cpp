@@ -10,13 +10,10 @@
 #include <pqxx/except>
 
 #include <cstdio>
-#include <limits>
 #include <utility>
 
 namespace skald::worker_detail {
 namespace {
-
-constexpr std::int64_t read_at_start = 1'000;
 
 std::vector<std::pair<std::string, int>> versions_of(runtime::registry const& steps)
 {
@@ -64,7 +61,9 @@ std::string text_of(admin::stored_findings const& found)
     if (text.empty()) text = "this process can run all of it\n";
     text += fmt::format("{} sagas and messages under way were read", found.read);
     if (found.apart > 0) text += fmt::format("; {} have their data elsewhere, and were not", found.apart);
-    return text + ". What waits in a broker's queue, and sagas of other homes, are not in this database.\n";
+    return text +
+           ". What waits in a broker's queue, sagas of other homes, and what other services' steps read are not known "
+           "here.\n";
 }
 
 }  // namespace
@@ -76,8 +75,12 @@ void check_stored_at_start(config const& settings, std::string const& service, r
     try {
         postgres::connection c{database};
         if (settings.start_check != "off") {
-            auto const found = admin::check_stored(c, service, steps, read_at_start);
+            auto const found = admin::check_stored(c, service, steps, admin::stored_extent::a_part);
             refused = log_findings(found, settings.start_check, log);
+            if (!found.is_all)
+                log.info("stored.partly_checked",
+                         {{"sagas", found.plans},
+                          {"hint", "more are under way; run this program with --check-stored to look at all of them"}});
             if (refused.empty()) admin::record_unreadable(c, found.unreadable);
         }
         if (refused.empty()) admin::record_versions(c, versions_of(steps));
@@ -111,7 +114,7 @@ int run_stored_check(stored_command const& command, service& of, config const& s
                             .application_name = "skald/" + parts.name + "/check-stored",
                             .statement_timeout = settings.statement_timeout,
                             .commit_timeout = settings.commit_timeout}};
-    auto const found = admin::check_stored(c, parts.name, steps, std::numeric_limits<std::int64_t>::max());
+    auto const found = admin::check_stored(c, parts.name, steps, admin::stored_extent::all);
     auto const text = command.as_json
                           ? admin::to_json(found).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n'
                           : text_of(found);

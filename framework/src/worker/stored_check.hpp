@@ -15,7 +15,7 @@
 namespace skald::worker_detail {
 
 /// Before a process takes its first message: logs what it could not run, and throws configuration_error where the
-/// settings ask for that. Reads no more than a thousand sagas. Throws pqxx::broken_connection.
+/// settings ask for that. Looks at a part of them (admin::stored_extent). Throws pqxx::broken_connection.
 void check_stored_at_start(config const& settings, std::string const& service, runtime::registry const& steps,
                            postgres::connection_options const& database, core::logger& log);
 

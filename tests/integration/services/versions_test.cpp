@@ -3,6 +3,10 @@
 #include "support/skald_command.hpp"
 #include "unit/seeded.hpp"
 
+#include <cstdio>
+#include <fstream>
+#include <set>
+
 using namespace skald::test;
 using namespace std::chrono_literals;
 
@@ -281,6 +285,72 @@ TEST_CASE(
     CHECK_MESSAGE(check.has_logged("this process can run all of it"), check.log());
 }
 
+TEST_CASE("the check at start looks at both ends of what is under way and at some of each version, the command at all")
+{
+    rental_shop shop;
+    auto& stock = shop.places[0];
+    shop.begin(stock, 3);
+    shop.wait_for(stock);
+    CHECK(stock.process->terminate().code == 0);
+    auto const insert = [&](std::string const& name, int version, int minute, int count, std::string const& more,
+                            std::string const& data) {
+        shop.stock.ask(
+            "INSERT INTO skald.saga (scope, key, definition, version, data, itinerary, created_at) SELECT '', '" +
+            name + "' || n, 'rent', " + std::to_string(version) + ", '" + data +
+            "', 'forward 1/3 reserve@stock=compensatable " + more +
+            "charge@bank=pivot', timestamptz '2026-01-01' + interval '1 min' * " + std::to_string(minute) +
+            " FROM generate_series(1, " + std::to_string(count) + ") n");
+    };
+    std::string const good = R"({"id": "k", "buyer": "ann", "trail": "", "note": null})";
+    insert("early", 3, 0, 15'000, "", good);
+    insert("odd", 2, 1, 1, "", R"({"id": "k", "customer": 7, "trail": ""})");
+    insert("amid", 3, 2, 30'000, "", good);
+    insert("hidden", 3, 3, 1, "count@stock=compensatable ", good);
+    insert("late", 3, 4, 25'000, "", good);
+    auto& looks = shop.begin(stock, 3);
+    shop.wait_for(stock);
+    CHECK_MESSAGE(looks.has_logged("stored.partly_checked"), looks.log());
+    CHECK_MESSAGE(looks.has_logged("rent version 2: step reserve can't read the data of at least 1 saga under way"),
+                  looks.log());
+    CHECK(looks.has_logged("/customer is a number and must be a string"));
+    CHECK_FALSE(looks.has_logged("stored.step_missing"));  // it is far from both ends
+    CHECK(looks.terminate().code == 0);
+
+    service_process all{SKALD_RENTAL_SERVICE,
+                        {"--service", "stock", "--version", "3", "--check-stored"},
+                        {{"DATABASE_URL", shop.stock.url()}, {"PATH", "/usr/bin:/bin"}}};
+    CHECK(all.run().code == 1);
+    CHECK_MESSAGE(all.has_logged("rent version 3: step count is needed by 1 saga under way"), all.log());
+    CHECK(all.has_logged("70002 sagas and messages under way were read"));
+}
+
+TEST_CASE("a process writes the first delivery of each step down, as it came, if it is to")
+{
+    rental_shop shop;
+    auto const file = shop.stock.name() + ".jsonl";
+    std::remove(file.c_str());
+    for (auto& one : {0, 1}) {
+        shop.begin(shop.places[one], 2, {{"SKALD_RECORD_DELIVERIES", file}});
+        shop.wait_for(shop.places[one]);
+    }
+    shop.start_some(2, 20);  // two of them are poor, and go back
+    CHECK(wait_until([&] { return shop.under_way() == 0; }));
+    std::ifstream in{file};
+    std::multiset<std::string> seen;
+    for (std::string line; std::getline(in, line);) {
+        auto const one = json::parse(line);
+        auto const data = json::parse(one["body"].get<std::string>());
+        CHECK(one["format"] == "skald.delivery/1");
+        CHECK(one["headers"]["x-saga-version"] == "2");
+        CHECK(data["unknown"] == 1.5);
+        auto const id = one["message_id"].get<std::string>();
+        seen.insert(id.substr(id.find(':') + 1));
+    }
+    std::remove(file.c_str());
+    CHECK(seen == std::multiset<std::string>{"charge", "hand-over", "insure", "insure.compensate", "reserve",
+                                             "reserve.compensate"});
+}
+
 TEST_CASE("a schema of a newer Skald serves an older process, and a newer process waits for one of an older")
 {
     rental_shop shop;
@@ -301,6 +371,8 @@ TEST_CASE("a schema of a newer Skald serves an older process, and a newer proces
     CHECK(wait_until([&] { return bank.process->has_logged("of an older Skald: it lacks 0018_versions; run"); }));
     shop.start_some(1, 20);
     CHECK(level(run_skald(shop.bank, {"doctor", "--json"}, false).object(), "migrations") == "problem");
+    auto const relay = run_skald(shop.bank, {"relay", "--until-empty"});
+    CHECK_MESSAGE(relay.text.find("of an older Skald: it lacks 0018_versions; run") != std::string::npos, relay.text);
     CHECK_FALSE(bank.process->has_logged(" worker.started "));
     CHECK(run_skald(shop.bank, {"migrate"}).code == 0);
     shop.wait_for(bank);

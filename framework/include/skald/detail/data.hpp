@@ -68,6 +68,23 @@ struct reading
 void check_numbers_survived(nlohmann::json const& received, nlohmann::json const& understood,
                             std::string_view type = reading{}.type);
 
+/// What reading it says; empty if it fits.
+using misreading = std::string (*)(nlohmann::json const& data);
+
+/// What is wrong with it: the path of the value, of which type it is and of which it must be. `error` is what was said
+/// of it, in nlohmann's words; these are returned where nothing better is known.
+std::string explain_misfit(nlohmann::json const& received, std::string_view error, misreading read_again);
+
+template <class Data>
+std::string misread(nlohmann::json const& data)
+try {
+    (void)data.get<Data>();
+    return {};
+}
+catch (std::exception const& error) {
+    return error.what();
+}
+
 /// Throws data_error if it does not fit the type. `known` becomes what the type writes of it.
 template <class Data>
 Data understand(nlohmann::json const& received, nlohmann::json& known, reading const& as = {})
@@ -79,7 +96,8 @@ try {
     return data;
 }
 catch (nlohmann::json::exception const& error) {
-    throw data_error{std::string{as.what}.append(" does not fit ").append(as.type).append(": ") + error.what()};
+    throw data_error{std::string{as.what}.append(" does not fit ").append(as.type).append(": ") +
+                     explain_misfit(received, error.what(), misread<Data>)};
 }
 
 template <class Data>
