@@ -19,7 +19,7 @@ declare -A about=(
   [crash_inbox]='the same without a broker'
   [mutants]='what is wrong on purpose is noticed by the crash matrix or a unit test'
   [integration]='every test that ctest has but those of other stages'
-  [install]='installed, found by a project of its own, built and run'
+  [install]='installed, found by a project of its own, built and run; what `skald new` makes; the ABI as it was'
   [long]='failover, COMMITs that hang, a step that kills its worker, no code of failpoints'
   [storm]='a minute of orders while everything breaks, one over the other'
   [cluster]='a minute of orders while the nodes of a broker cluster are killed in turn'
@@ -49,7 +49,12 @@ stage_crash_inbox() { scripts/test.sh crash --tests-regex '^crash_matrix_without
 stage_mutants() { scripts/test.sh mutants; }
 # Before what builds parts of the same folder with fewer warnings, which would all be built again.
 stage_integration() { configure && scripts/test.sh --without 'install|layers'; }
-stage_install() { configure && cmake --build --preset default --parallel "$(nproc)" && ctest --test-dir build --no-tests=error --output-on-failure --label-regex install; }
+stage_install() {
+  local exports
+  trap 'scripts/stack.sh down --purge build/test-install' EXIT
+  configure && cmake --build --preset default --parallel "$(nproc)" && exports=$(scripts/stack.sh up build/test-install postgres) &&
+    eval "$exports" && ctest --test-dir build --no-tests=error --output-on-failure --label-regex install
+}
 stage_long() { scripts/test.sh long; }
 stage_storm() { scripts/chaos.sh --minutes 1 --seed 1; }
 stage_cluster() { scripts/chaos.sh --cluster --minutes 1 --seed 2 --only broker_killed; }

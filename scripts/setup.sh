@@ -7,7 +7,7 @@ readonly base_packages=(
   g++ cmake ninja-build pkg-config git ca-certificates curl
   libpqxx-dev librabbitmq-dev libhiredis-dev librdkafka-dev libcurl4-openssl-dev libssl-dev libfmt-dev
   nlohmann-json3-dev prometheus-cpp-dev doctest-dev libcli11-dev libcpp-httplib-dev librapidcheck-dev
-  patch procps python3 util-linux
+  patch procps python3 util-linux abigail-tools
 )
 readonly server_packages=(postgresql postgresql-client rabbitmq-server pgbouncer redis-server)
 readonly image_packages=(

@@ -112,6 +112,33 @@ make_servers() {
   build "${bases[2]}" "$root/tests/image/rabbitmq.Dockerfile" "$root/tests/image"
 }
 
+# What an image of this name has that a program which runs does not need, a line each.
+needless() {
+  local listed
+  podman create --name listed "localhost/$1" x >/dev/null
+  listed=$(podman export listed | tar -tv)
+  podman rm listed >/dev/null
+  awk '
+    $1 ~ /^-..[sS]|^-.....[sS]/ { print "setuid or setgid: " $6 }
+    $6 ~ /\/s?bin\/([a-z0-9_-]*(gcc|g\+\+|clang|cpp|cc1plus|objdump)[a-z0-9.+-]*|cc|c\+\+|ld|as|make|cmake|ninja)$/ { print "a compiler: " $6 }
+    $6 ~ /\/s?bin\/(apt|apt-get|dpkg|pip3?|npm|perl|python3?[0-9.]*)$/ { print "a package manager or interpreter: " $6 }
+    $6 ~ /\/s?bin\/(sh|dash|zsh|busybox)$/ { print "a shell: " $6 }
+    $6 ~ /\.(h|hpp|a|la)$|\.pc$/ { print "for a build: " $6 }' <<<"$listed"
+}
+
+# Small, and only what it needs; in the base, where there is all of it, that is found.
+is_lean() {
+  local size found
+  size=$(podman image inspect --format '{{.Size}}' "localhost/$image")
+  ((size <= 120000000)) || die "the image has $size bytes, and 120000000 are allowed: docker/runtime_tree says what goes into it"
+  found=$(needless "$image")
+  [[ ! $found ]] || die "the image has what it does not need:
+$found"
+  found=$(needless "${bases[0]}")
+  [[ $found == *'setuid or setgid'* && $found == *'a package manager'* && $found == *'a shell'* ]] ||
+    die "what ${bases[0]} has of it is not found: $found"
+}
+
 # In a network of its own, whose bridges, rules and ports are removed with it. It reaches no other, so a name that no
 # container has must be refused at once: if it were looked up on an unreachable server, the client would be held up for
 # most of a minute.
@@ -140,6 +167,7 @@ main() {
   logged build build "$image" docker/Dockerfile .
   if [[ $servers ]]; then wait "$servers"; fi
   say "built in $SECONDS s: $(podman image inspect --format '{{.Size}}' "localhost/$image") bytes"
+  is_lean
   if [[ $test ]]; then try_image; fi
   if [[ $save ]]; then logged save podman save --format docker-archive --output "$save" "localhost/$image"; fi
 }

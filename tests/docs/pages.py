@@ -237,6 +237,28 @@ def check_guarantees(pages):
                 pages.complain(name, f"{file} has no test {title}")
 
 
+def check_version(pages):
+    """CMakeLists.txt has the version; what can't read it there says the same. Conan's recipe and the packages read it."""
+    version = re.search(r"^project\(skald VERSION ([0-9.]+)", pages.read("CMakeLists.txt"), re.M)[1]
+    soname = ".".join(version.split(".")[:2])
+    for file, line in (
+        ("sdk/python/pyproject.toml", rf'version = "{version}"'),
+        ("sdk/typescript/package.json", rf'  "version": "{version}",'),
+        ("sdk/typescript/package-lock.json", rf'  "version": "{version}",'),
+        ("sdk/java/pom.xml", rf"  <version>{version}</version>"),
+        ("packaging/vcpkg/skald/vcpkg.json", rf'  "version": "{version}",'),
+        ("packaging/debian/control", rf"Package: libskald{soname}"),
+        (f"packaging/debian/libskald{soname}.install", r"usr/lib/\*/lib\*\.so\.\*"),
+        ("docs/install.md", rf"\| `libskald{soname}` \|.*"),
+        ("tests/packages/inside.sh", rf".*libskald{soname} .*"),
+        ("CHANGELOG.md", rf"## \[{version}\].*"),
+    ):
+        if file.startswith("sdk/") and not (pages.root / file).exists():
+            continue  # not all languages have a file of their own for it
+        if not (pages.root / file).exists() or not re.search(f"^{line}$", pages.read(file), re.M):
+            pages.complain(file, f"CMakeLists.txt says {version}, and this has no line `{line}`")
+
+
 def main(words):
     if len(words) < 2 or (words[0], len(words)) not in (("check", 2), ("program", 4), ("blocks", 4)):
         sys.exit(__doc__)
@@ -247,7 +269,7 @@ def main(words):
         print("".join(text for kind, _, text in pages.blocks(words[2]) if kind == words[3]), end="")
     else:
         for check in (check_blocks, check_links, check_references, check_settings, check_log_events, check_metrics, check_protocol,
-                      check_problems, check_traps, check_guarantees):
+                      check_problems, check_traps, check_guarantees, check_version):
             check(pages)
     if pages.offences:
         sys.exit("\n".join(map(str, pages.offences)))

@@ -72,6 +72,8 @@ if(NOT result STREQUAL "0" OR symbols MATCHES "skald::(testing|memory)::")
     message(SEND_ERROR "a program that links skald::skald has symbols of the test kit, or nm can't tell")
 endif()
 
+include(${CMAKE_CURRENT_LIST_DIR}/new_project.cmake)
+
 # Nothing that was installed points back to where it was built.
 file(GLOB_RECURSE installed ${WORK}/prefix/*.cmake ${WORK}/prefix/*.hpp)
 foreach(file IN LISTS installed)

@@ -78,6 +78,20 @@ check_tools() {
   rm -r /usr/local/libexec/skald
 }
 
+# A project of `skald new`, built and tested as its CI file says, on Debian's own PostgreSQL.
+make_project() {
+  skald new shop --services orders,payments,shipping >new.log || { cat new.log >&2 && die 'skald new'; }
+  # What its CI file installs, but Skald itself; and the server that it starts.
+  apt install -y --no-install-recommends postgresql g++ cmake make pkg-config doctest-dev
+  pg_ctlcluster "$(pg_lsclusters -h | awk '{ print $1 }')" main start
+  runuser -u postgres -- createuser --superuser root
+  sed -n '/- name: Build and test/,/- name: The whole proof/{/^          /p}' shop/.github/workflows/ci.yml >build_and_test
+  grep -q '^ *ctest ' build_and_test || die 'the CI file of the project runs no tests'
+  (cd shop && DATABASE_URL='host=/run/postgresql user=root dbname=postgres' bash -eu ../build_and_test) >project.log 2>&1 ||
+    { tail -n 30 project.log >&2 && die 'the project of skald new'; }
+  pg_ctlcluster "$(pg_lsclusters -h | awk '{ print $1 }')" main stop
+}
+
 purge() {
   apt purge -y libskald0.1 libskald-dev skald-tools skald-doc
   local left
@@ -98,6 +112,8 @@ main() {
   run_programs
   say "upgraded from $older"
   check_tools
+  make_project
+  say 'a project of skald new is built, and its tests pass'
   purge
   say "purged, and nothing is left"
 }

@@ -45,6 +45,7 @@ void add_saga_commands(CLI::App& app, output& out, choice& chosen);
 void add_started_commands(CLI::App& app, output& out, choice& chosen);
 void add_parked_commands(CLI::App& app, output& out, choice& chosen);
 void add_migrate_command(CLI::App& app, output& out, choice& chosen);
+void add_new_command(CLI::App& app, output& out, choice& chosen);
 void add_declare_command(CLI::App& app, output& out, choice& chosen);
 void add_relay_command(CLI::App& app, output& out, choice& chosen);
 void add_purge_command(CLI::App& app, output& out, choice& chosen);

@@ -115,6 +115,7 @@ int main(int argc, char** argv)
 
     skald::tools::output out;
     skald::tools::choice chosen;
+    skald::tools::add_new_command(app, out, chosen);
     skald::tools::add_saga_commands(app, out, chosen);
     skald::tools::add_started_commands(app, out, chosen);
     skald::tools::add_parked_commands(app, out, chosen);
