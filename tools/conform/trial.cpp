@@ -234,7 +234,7 @@ bool trial::await(std::function<bool()> const& condition)
     auto least = std::numeric_limits<std::uint32_t>::max();
     while (!condition()) {
         pump();
-        // The queue counts only when it is shorter than ever: that of a step which waits goes up and down, and nothing moves.
+        // The queue counts only when it is shorter than ever: that of a step which waits goes up and down.
         if (auto const ready = wire_.look().ready; came_ != came || ready < least) {
             came = came_;
             least = std::min(least, ready);
