@@ -66,7 +66,10 @@ stage_kafka_storm() {
     scripts/chaos.sh --transport kafka --cluster --minutes 1 --seed 1
 }
 stage_demo() { scripts/demo.sh --orders 300 --seed 1; }
-stage_languages() { configure && scripts/test.sh languages && scripts/demo.sh --payments python --shipping typescript --orders 300 --seed 1; }
+stage_languages() {
+  configure && scripts/test.sh languages && scripts/demo.sh --payments python --shipping typescript --orders 300 --seed 1 &&
+    scripts/demo.sh --payments go --orders 300 --seed 1 && scripts/demo.sh --payments java --orders 300 --seed 1
+}
 stage_metrics() { configure && scripts/observability.sh; }
 stage_traces() { scripts/traces.sh; }
 stage_browser() { scripts/setup.sh --browser && configure && cmake --build --preset default --target order_service shipping_service faulty_payment_service skald_cli && tests/console/browser/browser.sh docs/pictures; }

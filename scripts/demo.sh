@@ -13,7 +13,7 @@ keep=     # where the user wants it
 driver=   # the driver's process id while it runs
 driver_arguments=()
 transport=rabbitmq
-python=     # payments in Python
+payments=   # its language: python, go, java
 typescript= # shipping in TypeScript
 relays=()   # the process ids of their relays
 
@@ -34,8 +34,8 @@ databases say whether anything was lost or happened twice.
   --transport T rabbitmq (default); kafka: a private Kafka of one node; or
                 postgres: messages go from database to database, and no broker
                 is started
-  --payments L  the service payments in that language: python, with sdk/python,
-                a relay of its own, and a virtual environment in build/languages
+  --payments L  the service payments in that language: python, go or java, with
+                its SDK, installed in build/languages, and a relay of its own
   --shipping L  the service shipping likewise: typescript, with sdk/typescript
   --json FILE   also write the figures to FILE
   --keep DIR    run in DIR (new or empty) and keep logs and databases there
@@ -95,8 +95,8 @@ parse() {
         driver_arguments+=(--transport "$value")
         ;;
       --payments)
-        [[ $value == python ]] || usage_error "--payments is python, not '$value'"
-        python=1
+        [[ $value == python || $value == go || $value == java ]] || usage_error "--payments is python, go or java, not '$value'"
+        payments=$value
         targets+=(skald_cli)
         driver_arguments+=(--payments "$build/languages/payments")
         ;;
@@ -117,8 +117,8 @@ parse() {
       *) usage_error "unknown option '$flag'" ;;
     esac
   done
-  if [[ $python$typescript && $transport != rabbitmq ]]; then usage_error 'participants in other languages go with RabbitMQ'; fi
-  if [[ $python && " ${driver_arguments[*]} " == *' --gateway '* ]]; then usage_error '--payments python has no gateway'; fi
+  if [[ $payments$typescript && $transport != rabbitmq ]]; then usage_error 'participants in other languages go with RabbitMQ'; fi
+  if [[ $payments && " ${driver_arguments[*]} " == *' --gateway '* ]]; then usage_error "--payments $payments has no gateway"; fi
 }
 
 make_folder() {
@@ -213,6 +213,7 @@ start_stack() {
 participant() {
   local service=$1 url=$2
   shift 2
+  mkdir -p "$build/languages"
   printf '#!/bin/sh\nexec %s\n' "$(printf '%q ' "$@")" >"$build/languages/$service"
   chmod 755 "$build/languages/$service"
   DATABASE_URL=$url logged "migrate-$service" "$build/tools/skald" migrate --service "$service"
@@ -229,6 +230,22 @@ start_python() {
   logged pip "$venv/bin/pip" install --force-reinstall --no-deps "$venv-source"
   logged pip "$venv/bin/pip" install "$venv-source[binary]"
   participant payments "$DATABASE_URL_PAYMENTS" "$venv/bin/python" "$root/examples/order_saga/python/payments.py"
+}
+
+start_go() {
+  say "building payments with sdk/go in $build/languages"
+  (cd "$root/examples/order_saga/go" && logged go go build -buildvcs=false -o "$build/languages/payments-go" .)
+  participant payments "$DATABASE_URL_PAYMENTS" env "PAYMENTS_TABLES=$root/examples/order_saga/sql/payments.sql" "$build/languages/payments-go"
+}
+
+start_java() {
+  local made=$build/languages/java
+  local -a maven=(mvn -q -B "-Dmaven.repo.local=$build/languages/maven")
+  say "installing sdk/java in $build/languages/maven"
+  logged sdk-java "${maven[@]}" -f "$root/sdk/java/pom.xml" "-Dout=$made/sdk" -DskipTests install
+  logged payments-java "${maven[@]}" -f "$root/examples/order_saga/java/pom.xml" "-Dout=$made/payments" package dependency:copy-dependencies
+  participant payments "$DATABASE_URL_PAYMENTS" env "PAYMENTS_TABLES=$root/examples/order_saga/sql/payments.sql" \
+    java -cp "$made/payments/classes:$made/payments/dependency/*" Payments
 }
 
 start_typescript() {
@@ -284,9 +301,10 @@ main() {
   make_folder
   "$root/scripts/setup.sh"
   if [[ $transport == kafka ]]; then "$root/scripts/setup.sh" --kafka; fi
+  if [[ $payments$typescript ]]; then "$root/scripts/setup.sh" --languages; fi
   build_all
   start_stack
-  if [[ $python ]]; then start_python; fi
+  if [[ $payments ]]; then "start_$payments"; fi
   if [[ $typescript ]]; then start_typescript; fi
   run_driver
 }

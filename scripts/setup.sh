@@ -42,7 +42,8 @@ package is missing. No service is started.
                  also Prometheus with promtool, for scripts/observability.sh
   --kafka        also Java and Maven, for scripts/kafka.sh
   --s3           also nodejs and npm, for scripts/test.sh s3
-  --languages    also Python's venv, nodejs and npm, for .ci/run languages
+  --languages    also Python's venv, nodejs, npm, Go, Java and Maven, for
+                 .ci/run languages
   --image        what scripts/image.sh needs instead: podman, podman-compose
                  and debootstrap
   --browser      what tests/console/browser needs instead: chromium, nodejs and npm
@@ -83,6 +84,9 @@ choose_packages() {
   # Not over a Java and a Maven from elsewhere.
   [[ $what != kafka ]] || { command -v java && command -v mvn; } >/dev/null || wanted+=("${kafka_packages[@]}")
   [[ $what != languages ]] || wanted+=("${language_packages[@]}")
+  # Nor over a Go.
+  [[ $what != languages ]] || command -v go >/dev/null || wanted+=(golang-go)
+  [[ $what != languages ]] || { command -v javac && command -v mvn; } >/dev/null || wanted+=(default-jdk-headless maven)
   # Nor over a Node.js.
   [[ $what != s3 && $what != languages ]] || command -v npm >/dev/null || wanted+=(nodejs npm)
   local clang_major=

@@ -54,7 +54,7 @@ case ${1:-} in
   languages)
     scripts/setup.sh --languages
     cmake --preset default
-    cmake --build --preset default --parallel "$(nproc)" --target skald_cli participant_tests
+    cmake --build --preset default --parallel "$(nproc)" --target skald_cli participant_tests order_service
     stack=$PWD/build/test-languages
     trap 'scripts/stack.sh down --purge "$stack"' EXIT
     exports=$(scripts/stack.sh up "$stack")
@@ -63,14 +63,16 @@ case ${1:-} in
     # From a copy: pip builds beside what it installs.
     rm -rf build/languages/python-source && cp -r sdk/python build/languages/python-source
     build/languages/python-test/bin/pip install --quiet --force-reinstall --no-deps build/languages/python-source
-    build/languages/python-test/bin/pip install --quiet 'build/languages/python-source[binary,test]'
-    export PYTHONDONTWRITEBYTECODE=1
-    (cd sdk/python && SKALD=$root/build/tools/skald "$root/build/languages/python-test/bin/pytest" --quiet -p no:cacheprovider)
+    build/languages/python-test/bin/pip install --quiet 'build/languages/python-source[binary,test,fastapi]'
+    export PYTHONDONTWRITEBYTECODE=1 SKALD=$root/build/tools/skald ORDER_SERVICE=$root/build/examples/order_saga/order_service
+    (cd sdk/python && "$root/build/languages/python-test/bin/pytest" --quiet -p no:cacheprovider)
     (cd sdk/python && "$root/build/languages/python-test/bin/mypy" --cache-dir "$root/build/languages/mypy" skald tests)
     mkdir -p build/languages/typescript-test
     cp -r sdk/typescript/{package.json,package-lock.json,tsconfig.json,src,test} build/languages/typescript-test
     npm --prefix build/languages/typescript-test ci --silent
-    (cd build/languages/typescript-test && SKALD=$root/build/tools/skald npm test --silent)
+    (cd build/languages/typescript-test && npm test --silent)
+    (cd sdk/go && test -z "$(gofmt -l .)" && go vet ./... && go test -count=1 -race ./...)
+    mvn -q -B "-Dmaven.repo.local=$root/build/languages/maven" -f sdk/java/pom.xml "-Dout=$root/build/languages/java-test" verify
     tests/conform/check.sh python "exec $root/build/languages/python-test/bin/python $root/tests/conform/python/participant.py" \
       "exec $root/build/languages/python-test/bin/python $root/tests/conform/python/mistakes.py"
     conform=$root/build/languages/typescript-test/conform
@@ -80,6 +82,12 @@ case ${1:-} in
     build/languages/typescript-test/node_modules/.bin/tsc --outDir "$conform" --module NodeNext --target ES2022 --strict --skipLibCheck \
       --typeRoots build/languages/typescript-test/node_modules/@types --types node "$conform"/*.mts
     tests/conform/check.sh typescript "exec node $conform/participant.mjs" "exec node $conform/mistakes.mjs"
+    (cd tests/conform/go && go build -buildvcs=false -o "$root/build/languages/conform-go-build/" ./...)
+    tests/conform/check.sh go "exec $root/build/languages/conform-go-build/participant" "exec $root/build/languages/conform-go-build/mistakes"
+    java=$root/build/languages/conform-java-build
+    mvn -q -B "-Dmaven.repo.local=$root/build/languages/maven" -f sdk/java/pom.xml "-Dout=$root/build/languages/java-test" -DskipTests install
+    mvn -q -B "-Dmaven.repo.local=$root/build/languages/maven" -f tests/conform/java/pom.xml "-Dout=$java" package dependency:copy-dependencies
+    tests/conform/check.sh java "exec java -cp '$java/classes:$java/dependency/*' Right" "exec java -cp '$java/classes:$java/dependency/*' Mistakes"
     PARTICIPANT_CASES=${PARTICIPANT_CASES:-1000000} build/tests/participant_tests
     exit
     ;;

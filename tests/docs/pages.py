@@ -6,7 +6,7 @@
     pages.py blocks ROOT PAGE KIND    prints the blocks of that kind
 
 A block is run by its kind: ```cpp as it stands; ```cpp body as the body of a function run_<line>(connection, service), all of
-which run_all(connection, service) calls; ```sh and ```sql by commands.sh; ```python by sdk/python/tests; ```ts is examples/order_saga/typescript; ```cmake, with the C++ of its page, by tests/install.
+which run_all(connection, service) calls; ```sh and ```sql by commands.sh; ```python by sdk/python/tests; ```ts, ```go and ```java are in examples/order_saga; ```cmake, with the C++ of its page, by tests/install.
 """
 import pathlib
 import re
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 LINES_MAX = 200
-KINDS = {"cpp", "cpp body", "sh", "sql", "cmake", "mermaid", "", "python", "ts"}
+KINDS = {"cpp", "cpp body", "sh", "sql", "cmake", "mermaid", "", "python", "ts", "go", "java"}
 
 
 class Pages:

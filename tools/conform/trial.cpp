@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace skald::conform {
@@ -229,11 +230,14 @@ bool trial::has_ended(saga const& s) const
 bool trial::await(std::function<bool()> const& condition)
 {
     auto moved = clock::now();
-    auto last = std::pair{came_, std::uint32_t{}};
+    auto came = came_;
+    auto least = std::numeric_limits<std::uint32_t>::max();
     while (!condition()) {
         pump();
-        if (auto const now = std::pair{came_, wire_.look().ready}; now != last) {
-            last = now;
+        // The queue counts only when it is shorter than ever: that of a step which waits goes up and down.
+        if (auto const ready = wire_.look().ready; came_ != came || ready < least) {
+            came = came_;
+            least = std::min(least, ready);
             moved = clock::now();
         }
         if (clock::now() - moved > options_.patience) return false;

@@ -1,4 +1,4 @@
-// Where JSON does not fit a type, declared in skald/detail/data.hpp. nlohmann's text names neither the member nor its place.
+// Where JSON does not fit a type, declared in skald/detail/data.hpp: nlohmann's text names neither member nor place.
 #include <skald/detail/data.hpp>
 
 #include <array>

@@ -1,7 +1,7 @@
 // A recorded delivery, so that exactly the same message can be delivered again: in a test, or in a staging system.
 //
-// JSON Lines, one delivery per line: what `skald parked export` prints, a process with SKALD_RECORD_DELIVERIES writes, and the test kit reads. The format is a public
-// contract: docs/recorded.md.
+// JSON Lines, one delivery per line: what `skald parked export` prints, a process with SKALD_RECORD_DELIVERIES writes,
+// and the test kit reads. The format is a public contract: docs/recorded.md.
 #pragma once
 
 #include "core/message.hpp"

@@ -1,4 +1,4 @@
-// Writes deliveries of healthy sagas down, for tests of what comes after: SKALD_RECORD_DELIVERIES. See docs/recorded.md.
+// Writes deliveries of healthy sagas down, for tests of later versions: SKALD_RECORD_DELIVERIES, docs/recorded.md.
 #pragma once
 
 #include "core/log.hpp"

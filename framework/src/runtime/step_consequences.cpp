@@ -237,12 +237,8 @@ happened writer::end(unrunnable&& how)
         bool const is_first = !step_.envelope.waits_since;
         try_again(claimed_.attempts - 1, 1, std::string{core::awaits_deploy_mark} + how.why, *wait,
                   step_.envelope.waits_since.value_or(around_.now));
-        return {is_first ? severity::warning : severity::debug,
-                "step.awaits_deploy",
-                step_end::awaits_deploy,
-                0,
-                {},
-                std::move(how.why)};
+        auto const level = is_first ? severity::warning : severity::debug;
+        return {level, "step.awaits_deploy", step_end::awaits_deploy, 0, {}, std::move(how.why)};
     }
     park_step(how);
     return {severity::error, "step.parked", step_end::parked, 0, std::string{how.reason}, std::move(how.why)};
@@ -284,14 +280,8 @@ happened writer::end(postponed&& how)
     changes_.records.push_back({step_.envelope.saga, step_.key().guarded_step(), how.status, attempts, 0, why});
     changes_.released.push_back(std::move(how.release));
     report(how.status, attempts, why, is_unknown ? core::saga_state::unknown : core::saga_state::running);
-    if (is_unknown) {
-        return {how.is_news ? severity::error : severity::debug,
-                "step.unknown",
-                step_end::unknown,
-                attempts,
-                {},
-                std::move(why)};
-    }
+    auto const level = how.is_news ? severity::error : severity::debug;
+    if (is_unknown) return {level, "step.unknown", step_end::unknown, attempts, {}, std::move(why)};
     return {severity::warning, "step.failed", step_end::failed, attempts, {}, std::move(why)};
 }
 
@@ -304,13 +294,8 @@ happened writer::settle_later(std::chrono::milliseconds wait, std::string why, b
         {step_.envelope.saga, step_.key().guarded_step(), core::step_status::started, claimed_.attempts, 0, why});
     report(core::step_status::started, claimed_.attempts, why, core::saga_state::running);
     if (!is_failure) return {severity::debug, "step.snoozed", step_end::snoozed, claimed_.attempts};
-    bool const is_first = task_.second->tries == 0;
-    return {is_first ? severity::error : severity::debug,
-            "step.not_settled",
-            step_end::failed,
-            claimed_.attempts,
-            {},
-            std::move(why)};
+    auto const level = task_.second->tries == 0 ? severity::error : severity::debug;
+    return {level, "step.not_settled", step_end::failed, claimed_.attempts, {}, std::move(why)};
 }
 
 // Of a saga that was `unknown`, anything that is reported may be what makes it known.

@@ -1,0 +1,203 @@
+// The guard for Express on a real PostgreSQL, beside the order service in C++ on the same database: DATABASE_URL (scripts/stack.sh), SKALD (the
+// command line), ORDER_SERVICE (examples/order_saga).
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { request, type Server } from "node:http";
+import { createServer, type AddressInfo } from "node:net";
+import { after, before, beforeEach, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import amqp from "amqplib";
+import express, { type Request, type Response } from "express";
+import pg from "pg";
+import { guard, type Guard, type RequestContext } from "../src/express.js";
+
+type Act = (ctx: RequestContext, req: Request, res: Response) => Promise<unknown>;
+interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string }
+
+const server = process.env["DATABASE_URL"]!;
+const name = `sdk_express_${randomUUID().replaceAll("-", "")}`;
+const url = server.slice(0, server.lastIndexOf("/") + 1) + name;
+const order = '{"customer": "ada", "sku": "tea", "quantity": 0, "cents": 5}';
+let c: pg.Client;
+let guarded: Guard;
+let shop: Server;
+let act: Act;
+
+const note: Act = async (ctx, _, res) => {
+  await ctx.sql("INSERT INTO note VALUES ($1)", [ctx.key]);
+  res.status(201).set({ Location: "/x", "Set-Cookie": ["a=b", "c=d"] }).json({ key: ctx.key });
+};
+
+function ask(port: number, key: string | undefined, body: string, more: Record<string, string> = {}, path = "/orders"): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const r = request({ port, path, method: "POST", host: "127.0.0.1",
+      headers: { "Content-Type": "application/json", ...(key === undefined ? {} : { "Idempotency-Key": key }), ...more } }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8").on("data", (chunk) => (text += chunk))
+        .on("end", () => resolve({ status: answer.statusCode!, headers: answer.headers, body: text }));
+    });
+    r.on("error", reject).end(body);
+  });
+}
+const send = (key: string | undefined, body = order, more: Record<string, string> = {}, path?: string): Promise<Answer> =>
+  ask((shop.address() as AddressInfo).port, key, body, more, path);
+const problem = ({ status, headers, body }: Answer): string => {
+  assert.equal(headers["content-type"], "application/problem+json");
+  return `${status} ${JSON.parse(body).type.replace("/problems/", "")}`;
+};
+const one = async (query: string, values: unknown[] = []): Promise<any> => Object.values((await c.query(query, values)).rows[0] ?? {})[0];
+const notes = async (): Promise<number> => Number(await one("SELECT count(*) FROM note"));
+
+async function onServer(statement: string): Promise<void> {
+  const admin = new pg.Client(server);
+  await admin.connect();
+  await admin.query(statement);
+  await admin.end();
+}
+
+before(async () => {
+  await onServer(`CREATE DATABASE ${name}`);
+  execFileSync(process.env["SKALD"]!, ["migrate", "--service", "orders"], { env: { ...process.env, DATABASE_URL: url } });
+  c = new pg.Client(url);
+  await c.connect();
+  await c.query("CREATE TABLE note (text text)");
+  guarded = guard({ databaseUrl: url, scope: (req) => String(req.headers["x-scope"] ?? "") });
+  const app = express();
+  app.use(guarded);
+  app.use(express.json());
+  app.post("/orders", (req, res) => act((req as unknown as { skald: RequestContext }).skald, req, res).then(() => undefined));
+  app.use((_error: Error, _req: Request, res: Response, _next: unknown) => void res.status(500).json("broke"));
+  shop = app.listen(0, "127.0.0.1");
+  await once(shop, "listening");
+});
+
+beforeEach(async () => {
+  act = note;
+  await c.query("TRUNCATE note");
+  for (const table of ["idempotency", "response", "outbox", "saga"]) await c.query(`DELETE FROM skald.${table}`);
+});
+
+after(async () => {
+  shop.close();
+  shop.closeAllConnections();
+  await guarded.close();
+  await c.end();
+  await onServer(`DROP DATABASE ${name} WITH (FORCE)`);
+});
+
+test("a request takes effect once, and its response is replayed", async () => {
+  const first = await send("k"), again = await send('"k"');
+  assert.deepEqual([first.status, first.body, first.headers["location"], first.headers["set-cookie"]], [201, '{"key":"k"}', "/x", ["a=b", "c=d"]]);
+  const bare = ({ headers: { date, "idempotency-replayed": replayed, ...headers }, ...rest }: Answer) => ({ ...rest, headers, replayed });
+  assert.deepEqual(bare(again), { ...bare(first), replayed: "true" });
+  assert.equal(bare(first).replayed, undefined);
+  assert.equal(await notes(), 1);
+});
+
+test("another request under the key is refused, another scope is another key, and a key is needed", async () => {
+  await send("k");
+  assert.equal(problem(await send("k", "{}")), "422 key-reused");
+  assert.equal(problem(await send("k", order, {}, "/orders?x=1")), "422 key-reused");
+  assert.equal((await send("k", order, { "X-Scope": "b" })).status, 201);
+  assert.equal(problem(await send("k", order, { "X-Scope": "b".repeat(65) })), "400 scope");
+  for (const key of [undefined, " ", "a b", '"a', '""', "k".repeat(181), "k;"]) assert.equal(problem(await send(key)), "400 idempotency-key");
+  assert.equal(await notes(), 2);
+});
+
+test("while the first is served, another is told or waits", async () => {
+  let leave = (): void => undefined, enter = (): void => undefined;
+  const left = new Promise<void>((resolve) => (leave = resolve)), entered = new Promise<void>((resolve) => (enter = resolve));
+  act = async (ctx, req, res) => { enter(); await left; await note(ctx, req, res); };
+  const first = send("k");
+  await entered;
+  const told = await send("k");
+  assert.deepEqual([problem(told), told.headers["retry-after"]], ["409 in-flight", "1"]);
+  const waiting = send("k", order, { Prefer: "wait=20" });
+  leave();
+  assert.deepEqual([(await first).body, (await waiting).body, (await waiting).headers["idempotency-replayed"]], ['{"key":"k"}', '{"key":"k"}', "true"]);
+  assert.equal(await notes(), 1);
+});
+
+test("what is no outcome leaves nothing", async () => {
+  for (const status of [500, 503, 401, 403, 408, 409, 425, 429]) {
+    act = async (ctx, _, res) => { await ctx.sql("INSERT INTO note VALUES ('x')"); res.status(status).end(); };
+    assert.equal((await send("k")).status, status);
+  }
+  act = async (ctx) => { await ctx.sql("INSERT INTO note VALUES ('x')"); throw new Error("broke"); };
+  assert.equal((await send("k")).status, 500);
+  act = async (ctx, _, res) => { ctx.leavesNothing = true; await ctx.sql("INSERT INTO note VALUES ('x')"); res.status(400).end(); };
+  assert.equal((await send("k")).status, 400);
+  assert.equal(problem(await send("k", "{")), "400 body");
+  assert.deepEqual([await notes(), Number(await one("SELECT count(*) FROM skald.idempotency"))], [0, 0]);
+  act = async (ctx, _, res) => { ctx.isFinal = true; res.status(409).send("taken"); };
+  await send("k");
+  assert.equal((await send("k")).headers["idempotency-replayed"], "true");
+});
+
+test("a deadlock and a lost connection are 503, and nothing was done", async () => {
+  for (const [statement, said] of [["DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$", "503 about:blank"],
+    ["SELECT pg_terminate_backend(pg_backend_pid())", "503 unavailable"], ["COMMIT", "500"]] as const) {
+    act = async (ctx, req, res) => { await ctx.sql("INSERT INTO note VALUES ('x')"); await ctx.sql(statement); await note(ctx, req, res); };
+    const answer = await send("k");
+    assert.equal(said === "500" ? String(answer.status) : problem(answer), said);
+  }
+  assert.equal(await notes(), 0);
+  act = note;
+  assert.equal((await send("k")).status, 201);
+});
+
+test("what is not known after COMMIT is found out", async () => {
+  await c.query(`CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5); RETURN NULL; END $$;
+    CREATE CONSTRAINT TRIGGER cut AFTER INSERT ON note DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION cut()`);
+  try {
+    assert.equal(problem(await send("k")), "503 unavailable"); // it asked, and it had been rolled back
+  } finally {
+    await c.query("DROP FUNCTION cut() CASCADE");
+  }
+  assert.equal((await send("k")).status, 201);
+  assert.equal(await notes(), 1);
+});
+
+const rows = `SELECT i.status::text, i.attempts, i.snoozes, encode(i.fingerprint, 'hex') AS fingerprint, i.error, i.home, r.status_code,
+    r.content_type, r.headers::text, convert_from(r.body, 'UTF8') AS body, r.kept
+  FROM skald.idempotency i JOIN skald.response r USING (scope, key) WHERE i.key = $1 AND i.step = ''`;
+
+test("a service in C++ writes the same rows, and each replays the other", async () => {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const port = (probe.address() as AddressInfo).port;
+  probe.close();
+  // The queues belong to one database, and an earlier test may have had another.
+  const broker = await amqp.connect(process.env["AMQP_URL"]!);
+  const channel = await broker.createChannel();
+  for (const queue of ["", ".parked", ".database"]) await channel.deleteQueue(`skald.orders${queue}`);
+  await broker.close();
+  const cpp = spawn(process.env["ORDER_SERVICE"]!, ["--listen", `127.0.0.1:${port}`], { env: { ...process.env, DATABASE_URL: url }, stdio: "ignore" });
+  const exited = once(cpp, "exit");
+  try {
+    const until = Date.now() + 30_000;
+    let there: Answer | undefined;
+    while (there === undefined) {
+      there = await ask(port, "from-cpp", order, {}, "/orders?a=%20b").catch(() => undefined);
+      assert.ok(Date.now() < until);
+      if (there === undefined || there.status === 503) (there = undefined), await sleep(50);
+    }
+    act = async (_, __, res) => res.writeHead(400, { "Content-Type": "application/problem+json" })
+      .end('{"type":"about:blank","title":"Bad Request","status":400,"detail":"quantity must be at least 1"}');
+    const here = await send("from-express", order, {}, "/orders?a=%20b");
+    assert.deepEqual([there.status, there.body], [400, here.body]);
+    const [mine, theirs] = await Promise.all(["from-express", "from-cpp"].map(async (key) => (await c.query(rows, [key])).rows[0]));
+    assert.ok(mine);
+    mine.headers = mine.headers.replace('["x-powered-by", "Express"]', ""); // Express's own, on every response
+    assert.deepEqual(mine, theirs);
+    const replayed = [await send("from-cpp", order, {}, "/orders?a=%20b"), await ask(port, "from-express", order, {}, "/orders?a=%20b")];
+    assert.deepEqual(replayed.map((r) => [r.status, r.body, r.headers["idempotency-replayed"]]), Array(2).fill([400, here.body, "true"]));
+    assert.equal((await ask(port, "from-express", "{}")).body, (await send("from-cpp", "{}")).body);
+  } finally {
+    cpp.kill("SIGTERM");
+    assert.equal((await exited)[0], 0);
+  }
+});
