@@ -27,7 +27,7 @@ TEST_CASE("the versions that are under way are counted, and what no saga needs m
 {
     console_shop s;
     s.order("1");
-    s.order("2");
+    s.park_charge("2");
     s.park_charge("3");
     s.at("orders").db.run("UPDATE skald.saga SET version = 4 WHERE key = '2';"
                           "INSERT INTO skald.hosted_version VALUES ('place-order', 3)");
