@@ -296,8 +296,8 @@ TEST_CASE("the check at start looks at both ends of what is under way and at som
                             std::string const& data) {
         shop.stock.ask(
             "INSERT INTO skald.saga (scope, key, definition, version, data, itinerary, created_at) SELECT '', '" +
-            name + "' || n, 'rent', " + std::to_string(version) + ", '" + data +
-            "', 'forward 1/3 reserve@stock=compensatable " + more +
+            name + "' || n, 'rent', " + std::to_string(version) + ", '" + data + "', 'forward 1/" +
+            (more.empty() ? "2" : "3") + " reserve@stock=compensatable " + more +
             "charge@bank=pivot', timestamptz '2026-01-01' + interval '1 min' * " + std::to_string(minute) +
             " FROM generate_series(1, " + std::to_string(count) + ") n");
     };
