@@ -57,8 +57,9 @@ std::string filled(std::string_view text, values const& all)
 {
     std::string done;
     while (!text.empty()) {
-        auto const end = text.starts_with("{{") ? text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", 2) : text.npos;
-        if (end == text.npos || end == 2 || !text.substr(end).starts_with("}}")) {
+        auto const end =
+            text.starts_with("{{") ? text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", 2) : std::string_view::npos;
+        if (end == std::string_view::npos || end == 2 || !text.substr(end).starts_with("}}")) {
             done += text.front();
             text.remove_prefix(1);
             continue;
