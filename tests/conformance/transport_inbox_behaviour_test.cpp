@@ -78,6 +78,20 @@ std::string url_as(database const& db, std::string const& role)
 
 }  // namespace
 
+TEST_CASE("a consumer that has found nothing more asks again only when it is told to, or it is time to look")
+{
+    inbox_fixture fixture;
+    auto const service = fixture.service();
+    bare_consumer one{fixture, service};
+    CHECK(one.take().empty());
+    // Without a notice.
+    fixture.db().run("INSERT INTO skald.inbox (queue, message_id, type, content_type, headers, body) VALUES ('" +
+                     service + "', 'm', 't', '', '[]', '')");
+    CHECK(one.take().empty());
+    one.with.look_again();
+    CHECK(one.take().size() == 1);
+}
+
 TEST_CASE("what a consumer had that is gone comes again at once, to another")
 {
     inbox_fixture f;
