@@ -1,6 +1,7 @@
 -- What `skald conform` asks of the participant's database, and the ledger into which the participant writes (docs/conform.md).
 
--- The ledger's triggers say in which transaction a line was written, and hold one that is to be killed: inside its step, or inside COMMIT.
+-- The ledger's triggers say in which transaction a line was written, and whether its COMMIT waits for the disk; and hold one that trouble is to
+-- come to: inside its step, or inside COMMIT. One that is refused fails as the victim of a deadlock does.
 -- name: conform_tables
 DROP SCHEMA IF EXISTS conform CASCADE;
 CREATE SCHEMA conform;
@@ -12,16 +13,23 @@ CREATE TABLE conform.ledger (
     written text,
     at      timestamptz NOT NULL DEFAULT clock_timestamp());
 CREATE TABLE conform.gate (scope text NOT NULL, saga text NOT NULL);
+CREATE TABLE conform.not_flushed (scope text NOT NULL, saga text NOT NULL, step text NOT NULL);
+CREATE TABLE conform.refused (line text NOT NULL, sqlstate text NOT NULL, transaction xid NOT NULL);
 CREATE FUNCTION conform.note() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     state  text := coalesce(current_setting('skald.is_open', true), '');
+    here   xid := pg_current_xact_id()::xid;
+    name   text := concat_ws('|', NEW.scope, NEW.saga, NEW.step);
+    code   text;
     record record;
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(7001, hashtext(concat_ws('|', NEW.scope, NEW.saga, NEW.step)));
-    SELECT i.status, i.xmin = pg_current_xact_id()::xid AS is_new INTO record
+    PERFORM pg_advisory_xact_lock_shared(7001, hashtext(name));
+    SELECT r.sqlstate INTO code FROM conform.refused r WHERE r.line = name AND r.transaction = here;
+    IF FOUND THEN RAISE EXCEPTION 'refused by skald conform, as another transaction might do' USING ERRCODE = code; END IF;
+    SELECT i.status, i.xmin = here AS is_new INTO record
       FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (NEW.scope, NEW.saga, NEW.step);
     NEW.written := CASE WHEN state IN ('on', 'armed') OR (record.is_new AND record.status = 'completed') THEN 'inside'
                         WHEN state = 'off' AND NOT (record.is_new AND record.status IN ('rejected', 'retrying')) THEN 'after ack'
@@ -34,6 +42,9 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF current_setting('synchronous_commit') = 'off' THEN
+        INSERT INTO conform.not_flushed (scope, saga, step) VALUES (NEW.scope, NEW.saga, NEW.step);
+    END IF;
     PERFORM pg_advisory_xact_lock_shared(7002, hashtext(concat_ws('|', NEW.scope, NEW.saga, NEW.step)));
     RETURN NULL;
 END $$;
@@ -57,6 +68,10 @@ SELECT l.pid FROM pg_locks l
 -- name: conform_end_session
 SELECT pg_terminate_backend(:pid::integer, 5000)
 
+-- name: conform_refuse
+INSERT INTO conform.refused (line, sqlstate, transaction)
+SELECT :line::text, :sqlstate::text, a.backend_xid FROM pg_stat_activity a WHERE a.pid = :pid::integer AND a.backend_xid IS NOT NULL
+
 -- name: conform_open_gate
 INSERT INTO conform.gate (scope, saga) VALUES (:scope::text, :saga::text)
 
@@ -73,10 +88,12 @@ SELECT count(*) AS messages FROM skald.outbox
 SELECT skald.instant(clock_timestamp()) AS at
 
 -- name: conform_records
-SELECT i.scope, i.key, i.step, i.status, i.snoozes FROM skald.idempotency i WHERE starts_with(i.key, :run::text)
+SELECT i.scope, i.key, i.step, i.status, i.attempts, i.snoozes FROM skald.idempotency i WHERE starts_with(i.key, :run::text)
 
 -- name: conform_ledger
-SELECT l.scope, l.saga, l.step, l.written, count(*) AS lines FROM conform.ledger l WHERE starts_with(l.saga, :run::text) GROUP BY 1, 2, 3, 4
+SELECT l.scope, l.saga, l.step, l.written, l.cents, count(*) AS lines,
+       EXISTS (SELECT FROM conform.not_flushed f WHERE (f.scope, f.saga, f.step) = (l.scope, l.saga, l.step)) AS not_flushed
+  FROM conform.ledger l WHERE starts_with(l.saga, :run::text) GROUP BY 1, 2, 3, 4, 5
 
 -- name: conform_parked
 SELECT p.message_id, p.scope, p.key, p.step, p.reason, p.error FROM skald.parked p WHERE starts_with(p.message_id, :run::text)

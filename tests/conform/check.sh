@@ -4,7 +4,7 @@
 #   tests/conform/check.sh LANGUAGE PARTICIPANT MISTAKES
 #
 # PARTICIPANT is the command of the right program, which must conform with five seeds; MISTAKES that of the one whose last argument is
-# the mistake. On servers of its own. SEEDS and MISTAKES, if others are wanted.
+# the mistake, or MISTAKE=RULE. On servers of its own. SEEDS and MISTAKES, if others are wanted.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
@@ -24,12 +24,12 @@ run() {
   shift 2
   "$root/build/tools/skald" conform --service payments --command "$command" --certificate "$folder/$name.json" --log "$folder/$name.log" \
     "$@" >"$folder/$name.txt" 2>&1 || code=$?
-  if ((code > 1)) || [[ ! -e $folder/$name.json ]]; then
+  if ((code != 0 && code != 3)); then
     cat "$folder/$name.txt" >&2
     exit 1
   fi
   rule=$(python3 -c 'import json, sys; print(*[v["rule"] for v in json.load(open(sys.argv[1]))["violations"]][:1])' "$folder/$name.json")
-  if ((code == 0)) && [[ $rule ]] || ((code == 1)) && [[ ! $rule ]]; then
+  if ((code == 0)) && [[ $rule ]] || ((code == 3)) && [[ ! $rule ]]; then
     echo "conform: $language, $name: exit code $code, and the certificate says otherwise" >&2
     exit 1
   fi
@@ -51,8 +51,11 @@ for seed in ${SEEDS:-1 2 3 4 5}; do
 done
 run none "$mistakes none" --seed 1
 expect none ''
-for mistake in ${MISTAKES:-ack_before_commit effect_outside ignores_verdict effect_after_done reject_without_rollback publishes_directly loses_members \
-  snoozes_by_ack}; do
-  run "$mistake" "$mistakes $mistake" --seed 1 --sagas 20 --patience 6s
-  expect "$mistake" "$mistake"
+known='ack_before_commit effect_outside ignores_verdict effect_after_done reject_without_rollback publishes_directly loses_members snoozes_by_ack'
+# What the loop does is the same in each language, so that one is enough for what came later.
+[[ $language != python ]] || known+=' ack_without_commit acks_deadlock=ack_without_commit remembers_before_commit=ack_without_commit ack_at_sigterm
+  wrong_amount event_twice hides_fault commit_not_durable'
+for mistake in ${MISTAKES:-$known}; do
+  run "${mistake%=*}" "$mistakes ${mistake%=*}" --seed 1 --sagas 20 --patience 6s
+  expect "${mistake%=*}" "${mistake#*=}"
 done

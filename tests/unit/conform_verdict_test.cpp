@@ -19,7 +19,8 @@ step_name at(saga const& s, std::string const& step)
 
 void record(seen& all, told& of, saga const& s, std::string const& step, std::string const& status)
 {
-    all.records[at(s, step)] = {status, s.data["waits_at"] == step ? 1 : 0};
+    int const faults = s.data["fails_at"] == step ? s.data["fails"].get<int>() : 0;
+    all.records[at(s, step)] = {status, 1 + faults, s.data["waits_at"] == step ? 1 : 0};
     of.reports[step] = {"2026-01-31T12:00:00.000000Z", status};
 }
 
@@ -31,10 +32,11 @@ void add_saga(seen& all, saga const& s)
     for (auto const& step : s.effects) {
         record(all, of, s, step, "completed");
         all.lines[at(s, step)]["inside"] = 1;
+        all.cents[at(s, step)] = {s.data["cents"].get<std::int64_t>()};
     }
-    if (s.effects.contains("ship")) of.events.insert("id");
+    if (s.effects.contains("ship")) of.events.insert(s.name.second + ":ship.1.shipped");
     else if (s.effects.contains("charge")) record(all, of, s, "ship", "rejected");
-    if (s.kill) all.killed.insert(s.name);
+    if (s.trouble) all.struck.insert(s.name);
     if (s.is_sent_changed) all.parked.push_back({"id", "mismatch", "", at(s, "charge")});
     if (s.ends != "stuck") return;
     auto const last = s.effects.contains("ship") ? "pay-out" : "charge.compensate";
@@ -44,31 +46,30 @@ void add_saga(seen& all, saga const& s)
 
 struct whole_run
 {
-    plan planned = make_plan(run, 1, 40, 12);
+    plan planned = make_plan(run, 1, {.sagas = 40});
     std::vector<spoilt_message> spoilt = make_spoilt(run, "payments");
     seen shown;
 
     whole_run()
     {
-        for (auto const* const all : {&planned.duplicated, &planned.alone})
-            for (auto const& s : *all) add_saga(shown, s);
+        planned.for_each([this](saga const& s) { add_saga(shown, s); });
         for (auto const& one : spoilt) shown.parked.push_back({one.message.id, one.reason, "", {}});
     }
 
     saga const& find(std::function<bool(saga const&)> const& fits) const
     {
-        for (auto const* const all : {&planned.alone, &planned.duplicated})
+        for (auto const* const all : {&planned.alone, &planned.duplicated, &planned.at_stop})
             if (auto const found = std::ranges::find_if(*all, fits); found != all->end()) return *found;
         FAIL("the plan has no such saga");
         return planned.alone.front();
     }
     saga const& plain() const
     {
-        return find([](saga const& s) { return s.ends == "completed" && !s.kill && !s.waits(); });
+        return find([](saga const& s) { return s.ends == "completed" && !s.trouble && !s.waits(); });
     }
     saga const& rejected() const
     {
-        return find([](saga const& s) { return s.data["rejects_at"] == "ship" && s.ends == "compensated" && !s.kill; });
+        return find([](saga const& s) { return s.data["rejects_at"] == "ship" && s.ends == "compensated" && !s.trouble; });
     }
 
     std::string first_rule() const
@@ -93,7 +94,7 @@ TEST_CASE("a run in which all is as planned conforms, and a seed decides the pla
     CHECK(whole_run{}.first_rule() == "");
     auto const texts = [](std::uint64_t seed) {
         std::string all;
-        for (auto const& s : make_plan(run, seed, 40, 12).duplicated) all += s.what + s.data.dump() + s.name.second;
+        for (auto const& s : make_plan(run, seed, {.sagas = 40}).duplicated) all += s.what + s.data.dump() + s.name.second;
         return all;
     };
     CHECK(texts(7) == texts(7));
@@ -114,17 +115,15 @@ TEST_CASE("whatever is not as planned is told by its rule")
         return r.shown.lines[at(s, step)];
     };
     auto const wait = [](saga const& s) { return s.waits(); };
-    CHECK(after([](whole_run& r) {
-              auto const& s = r.find([](saga const& one) { return one.kill && one.kill->step == "charge"; });
-              r.shown.sagas.erase(s.name);
-              r.shown.records.erase(at(s, "charge"));
-          }) == "ack_before_commit");
     CHECK(after([&](whole_run& r) { lines(r, r.plain(), "ship") = {{"outside", 1}}; }) == "effect_outside");
     CHECK(after([&](whole_run& r) { lines(r, r.plain(), "ship")["after ack"] = 1; }) == "ignores_verdict");
     CHECK(after([&](whole_run& r) { lines(r, r.plain(), "ship") = {{"after done", 1}}; }) == "effect_after_done");
     CHECK(after([&](whole_run& r) { lines(r, r.rejected(), "ship")["outside"] = 1; }) == "reject_without_rollback");
     CHECK(after([](whole_run& r) { r.shown.sagas[r.rejected().name].events.insert("id"); }) == "publishes_directly");
     CHECK(after([](whole_run& r) { r.shown.sagas[r.plain().name].events.insert("other"); }) == "publishes_directly");
+    CHECK(after([](whole_run& r) {
+              r.shown.sagas[r.plain().name].events.insert(r.plain().name.second + ":ship.2.shipped");
+          }) == "event_twice");
     CHECK(after([](whole_run& r) { r.shown.sagas[r.plain().name].data->erase("unknown-1"); }) == "loses_members");
     CHECK(after([](whole_run& r) { (*r.shown.sagas[r.plain().name].data)["cents"] = -1; }) == "loses_members");
     CHECK(after([](whole_run& r) { (*r.shown.sagas[r.plain().name].data)["new"] = 1; }) == "loses_members");
@@ -155,4 +154,58 @@ TEST_CASE("whatever is not as planned is told by its rule")
           }) == "not_parked");
     CHECK(after([](whole_run& r) { r.shown.left = 1; }) == "never_acked");
     CHECK(after([](whole_run& r) { r.shown.ended_by_itself = 1; }) == "ends_by_itself");
+    CHECK(after([](whole_run& r) { r.shown.not_stopped = 1; }) == "ignores_sigterm");
+    CHECK(after([](whole_run& r) { r.shown.not_flushed.insert(at(r.plain(), "ship")); }) == "commit_not_durable");
+}
+
+TEST_CASE("a step that nothing delivers again is told by what has come to it")
+{
+    auto const rule_of_lost = [](std::function<bool(saga const&)> const& fits) {
+        return after([&](whole_run& r) {
+            auto const& s = r.find(fits);
+            r.shown.sagas.erase(s.name);
+            for (auto const* const step : {"charge", "ship", "pay-out"}) r.shown.records.erase(at(s, step));
+            for (auto const& step : s.effects) r.shown.lines.erase(at(s, step));
+        });
+    };
+    auto const of_trouble = [](trouble what) {
+        return [what](saga const& s) { return s.trouble && s.trouble->what == what && s.trouble->step == "charge"; };
+    };
+    for (auto const what : {trouble::kill_in_step, trouble::kill_lost_commit, trouble::kill_kept_commit})
+        CHECK(rule_of_lost(of_trouble(what)) == "ack_before_commit");
+    for (auto const what : {trouble::cut_in_step, trouble::cut_in_commit, trouble::deadlock, trouble::lock_timeout})
+        CHECK(rule_of_lost(of_trouble(what)) == "ack_without_commit");
+    CHECK(rule_of_lost([](saga const& s) { return s.is_at_stop; }) == "ack_at_sigterm");
+    CHECK(rule_of_lost([](saga const& s) { return s.ends == "completed" && !s.trouble && !s.waits() && !s.is_at_stop; }) == "stands");
+}
+
+TEST_CASE("the amount is that of the saga, in the step and in its compensation")
+{
+    for (auto const* const step : {"charge", "charge.compensate"})
+        CHECK(after([&](whole_run& r) {
+                  r.shown.cents[at(r.find([&](saga const& s) { return s.effects.contains(step) && !s.trouble; }), step)] = {0};
+              }) == "wrong_amount");
+    CHECK(after([](whole_run& r) { r.shown.cents[at(r.plain(), "ship")].insert(-1); }) == "wrong_amount");
+    make_plan(run, 1, {}).for_each([](saga const& s) { CHECK(s.data["cents"] > 0); });
+}
+
+TEST_CASE("a fault that the data ask for must show in the attempts")
+{
+    auto const has_faults = [](saga const& s) { return s.data["fails"] == 2 && s.data["fails_at"] == "ship"; };
+    CHECK(after([&](whole_run& r) { r.shown.records[at(r.find(has_faults), "ship")].attempts = 1; }) == "hides_fault");
+    CHECK(after([&](whole_run& r) { r.shown.records[at(r.find(has_faults), "ship")].attempts = 2; }) == "hides_fault");
+}
+
+TEST_CASE("in a run whose time was over, what stands is not said to be lost")
+{
+    whole_run r;
+    r.shown.waited_for = "the end of a saga";
+    auto const& s = r.find([](saga const& one) { return one.is_at_stop; });
+    r.shown.sagas.erase(s.name);
+    r.shown.records.erase(at(s, "charge"));
+    r.shown.lines.erase(at(s, "charge"));
+    auto const found = judge(r.planned, r.spoilt, r.shown);
+    REQUIRE(found.size() == 2);
+    CHECK(found.front().rule == "not_finished");
+    CHECK(found.back().rule == "stands");
 }

@@ -8,9 +8,9 @@ namespace {
 
 using postgres::filled_in;
 
-int point(kill_at where)
+int point(bool in_commit)
 {
-    return where == kill_at::step ? 7001 : 7002;  // as the triggers say
+    return in_commit ? 7002 : 7001;  // as the triggers say
 }
 
 }  // namespace
@@ -20,20 +20,25 @@ database::database(postgres::connection_options const& options) : connection_{op
     connection_.run(std::string{queries::conform_tables});
 }
 
-void database::hold(kill_at where, std::string const& line)
+void database::hold(std::string const& line, bool in_commit)
 {
-    connection_.run(filled_in(queries::conform_hold{.point = point(where), .line = line}));
+    connection_.run(filled_in(queries::conform_hold{.point = point(in_commit), .line = line}));
 }
 
-std::optional<int> database::held(kill_at where, std::string const& line)
+std::optional<int> database::held(std::string const& line, bool in_commit)
 {
-    auto const rows = connection_.run(filled_in(queries::conform_held{.point = point(where), .line = line}));
+    auto const rows = connection_.run(filled_in(queries::conform_held{.point = point(in_commit), .line = line}));
     return rows.empty() ? std::nullopt : std::optional{rows[0][0].as<int>()};
 }
 
 void database::end_session(int session)
 {
     connection_.run(filled_in(queries::conform_end_session{.pid = session}));
+}
+
+void database::refuse(std::string const& line, std::string const& sqlstate, int session)
+{
+    connection_.run(filled_in(queries::conform_refuse{.line = line, .sqlstate = sqlstate, .pid = session}));
 }
 
 void database::release()
@@ -72,9 +77,13 @@ std::string database::clock()
 void database::read(std::string const& run, seen& into)
 {
     for (auto const& row : connection_.run(filled_in(queries::conform_records{.run = run})))
-        into.records[{row[0].c_str(), row[1].c_str(), row[2].c_str()}] = {row[3].c_str(), row[4].as<int>()};
-    for (auto const& row : connection_.run(filled_in(queries::conform_ledger{.run = run})))
-        into.lines[{row[0].c_str(), row[1].c_str(), row[2].c_str()}][row[3].c_str()] = row[4].as<int>();
+        into.records[{row[0].c_str(), row[1].c_str(), row[2].c_str()}] = {row[3].c_str(), row[4].as<int>(), row[5].as<int>()};
+    for (auto const& row : connection_.run(filled_in(queries::conform_ledger{.run = run}))) {
+        step_name const step{row[0].c_str(), row[1].c_str(), row[2].c_str()};
+        into.lines[step][row[3].c_str()] += row[5].as<int>();
+        into.cents[step].insert(row[4].as<std::int64_t>());
+        if (row[6].as<bool>()) into.not_flushed.insert(step);
+    }
     for (auto const& row : connection_.run(filled_in(queries::conform_parked{.run = run})))
         into.parked.push_back({row["message_id"].c_str(),
                                row["reason"].c_str(),

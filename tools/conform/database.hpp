@@ -17,10 +17,11 @@ public:
     /// Makes the ledger anew.
     explicit database(postgres::connection_options const& options);
 
-    /// Whoever writes this line of the ledger waits, until release().
-    void hold(kill_at where, std::string const& line);
-    std::optional<int> held(kill_at where, std::string const& line);  // the session that waits there
+    /// Whoever writes this line of the ledger waits, until release(): inside its step, or in COMMIT.
+    void hold(std::string const& line, bool in_commit);
+    std::optional<int> held(std::string const& line, bool in_commit);  // the session that waits there
     void end_session(int session);
+    void refuse(std::string const& line, std::string const& sqlstate, int session);  // its transaction, and no other
     void release();
 
     void open_gate(saga_name const& saga);

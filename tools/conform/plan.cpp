@@ -48,8 +48,13 @@ constexpr std::array waiting{
     kind{"a saga that waits in charge", "", "", 0, "charge"},
     kind{"a saga that waits in ship", "", "", 0, "ship"},
 };
-constexpr std::array killed_steps{"charge", "ship", "pay-out", "charge.compensate"};
-constexpr std::array killed_at{kill_at::lost_commit, kill_at::kept_commit, kill_at::step};
+constexpr std::array steps{"charge", "ship", "pay-out", "charge.compensate"};
+// Three and four steps: each with each within twelve.
+constexpr std::array kills_in_turn{trouble::kill_lost_commit, trouble::kill_kept_commit, trouble::kill_in_step};
+constexpr std::array other_troubles{trouble::cut_in_step, trouble::cut_in_commit, trouble::deadlock, trouble::lock_timeout};
+static_assert(kills_min == steps.size() * kills_in_turn.size());
+constexpr int behind_a_stop = 16;
+constexpr std::int64_t beyond_32_bits = 10'000'000'019;
 
 // What a program may lose on its way through a type of its own.
 constexpr std::array strange{R"("")",
@@ -76,8 +81,8 @@ public:
         made.name = {scope, fmt::format("{}-{}{}", run_, ++number_, suffix)};
         made.what = of.what;
         bool const marks = one_in(2);
-        made.data = {{"cents", number(0, 100'000)}, {"rejects_at", of.rejects_at}, {"fails_at", of.fails_at},
-                     {"fails", of.fails},           {"waits_at", of.waits_at},     {"marks", marks}};
+        made.data = {{"cents", cents()},  {"rejects_at", of.rejects_at}, {"fails_at", of.fails_at},
+                     {"fails", of.fails}, {"waits_at", of.waits_at},     {"marks", marks}};
         for (int n = number(1, 4); n > 0; --n) made.data[fmt::format("unknown-{}", n)] = json::parse(one_of(strange));
         if (!marks) made.data["large"] = json::parse(one_of(larger));
         made.is_cancelled = of.is_cancelled;
@@ -94,20 +99,17 @@ public:
         first.what = "one of two sagas with one key, in two scopes";
         auto second = first;
         second.name.first = "Zürich";
-        second.data["cents"] = number(0, 100'000);
+        second.data["cents"] = first.data["cents"].get<std::int64_t>() + 1;
         all.push_back(std::move(first));
         all.push_back(std::move(second));
     }
 
-    saga make_killed(int n)
+    saga make_troubled(std::string_view step, trouble what)
     {
-        auto const index = static_cast<std::size_t>(n);
-        auto const* const step = killed_steps[index % killed_steps.size()];
-        // Three places to kill and four steps: each with each within twelve.
-        auto const where = killed_at[index % killed_at.size()];
-        bool const undoes = std::string_view{step} == "charge.compensate";
-        auto made = make(undoes ? kind{"a saga that ship rejects", "ship"} : kinds[0], "", "-killed");
-        made.kill = planned_kill{step, where};
+        bool const undoes = step == "charge.compensate";
+        auto made = make(undoes ? kind{"a saga that ship rejects", "ship"} : kinds[0], "",
+                         is_kill(what) ? "-killed" : "-troubled");
+        made.trouble = planned_trouble{std::string{step}, what};
         return made;
     }
 
@@ -125,6 +127,8 @@ private:
         return low + static_cast<int>(random_() % static_cast<std::uint64_t>(high - low + 1));
     }
     bool one_in(int n) { return number(1, n) == 1; }
+    // Never 0, which a program may have written for another reason.
+    std::int64_t cents() { return number(1, 100'000) + (one_in(4) ? beyond_32_bits : 0); }
 
     template <class Container>
     typename Container::const_reference one_of(Container const& all)
@@ -204,20 +208,28 @@ core::message saga::cancel(std::string const& service, std::string const& id, st
     return made;
 }
 
-plan make_plan(std::string const& run, std::uint64_t seed, int sagas, int kills)
+plan make_plan(std::string const& run, std::uint64_t seed, plan_size const& size)
 {
     saga_maker next{run, seed};
     plan made;
     next.add_twins(made.duplicated);
-    auto const waits = std::max(sagas / 10, static_cast<int>(waiting.size()));
-    for (int n = 0; n < sagas - waits - 2 || n < static_cast<int>(kinds.size()); ++n)
+    auto const waits = std::max(size.sagas / 10, static_cast<int>(waiting.size()));
+    for (int n = 0; n < size.sagas - waits - 2 || n < static_cast<int>(kinds.size()); ++n)
         made.duplicated.push_back(next.make(kinds[static_cast<std::size_t>(n) % kinds.size()]));
     next.shuffle(made.duplicated);
-    for (int n = 0; n < kills; ++n) made.alone.push_back(next.make_killed(n));
+    for (std::size_t n = 0; n < static_cast<std::size_t>(size.kills); ++n)
+        made.alone.push_back(next.make_troubled(steps[n % steps.size()], kills_in_turn[n % kills_in_turn.size()]));
+    for (auto const what : other_troubles)
+        for (auto const* const step : steps) made.alone.push_back(next.make_troubled(step, what));
     next.shuffle(made.alone);
     for (int n = 0; n < waits; ++n)
         made.alone.push_back(next.make(waiting[static_cast<std::size_t>(n) % waiting.size()], "", "-waits"));
-    for (auto& one : made.alone) one.is_sent_changed = false;
+    for (int n = 0; n < size.processes + behind_a_stop; ++n) {
+        made.at_stop.push_back(next.make(kinds[0], "", "-stopped"));
+        made.at_stop.back().is_at_stop = true;
+    }
+    for (auto* const all : {&made.alone, &made.at_stop})
+        for (auto& one : *all) one.is_sent_changed = false;
     return made;
 }
 

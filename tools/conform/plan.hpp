@@ -17,13 +17,31 @@ namespace skald::conform {
 inline constexpr char const* home = "conform";
 inline constexpr char const* events = "conform.events";
 
-/// Where all processes are killed: while the line of the step is written, or in COMMIT, which then fails or succeeds.
-enum class kill_at { step, lost_commit, kept_commit };
+/// What happens to a transaction that is held where the line of its step is written, or in its COMMIT: all processes are killed (and
+/// COMMIT fails or succeeds); its session is ended, or its statement refused, and the processes live on.
+enum class trouble { kill_in_step, kill_lost_commit, kill_kept_commit, cut_in_step, cut_in_commit, deadlock, lock_timeout };
 
-struct planned_kill
+constexpr bool is_kill(trouble what)
+{
+    return what <= trouble::kill_kept_commit;
+}
+constexpr bool is_in_commit(trouble what)
+{
+    return what == trouble::kill_lost_commit || what == trouble::kill_kept_commit || what == trouble::cut_in_commit;
+}
+constexpr bool is_cut(trouble what)
+{
+    return what == trouble::cut_in_step || what == trouble::cut_in_commit;
+}
+constexpr bool is_refusal(trouble what)
+{
+    return what == trouble::deadlock || what == trouble::lock_timeout;
+}
+
+struct planned_trouble
 {
     std::string step;
-    kill_at where{};
+    trouble what{};
 };
 
 /// (scope, key)
@@ -37,7 +55,8 @@ struct saga
     bool is_cancelled{};
     bool comes_backwards{};  // its compensation first
     bool is_sent_changed{};  // afterwards, with another body
-    std::optional<planned_kill> kill{};
+    std::optional<planned_trouble> trouble{};
+    bool is_at_stop{};  // it is under way when all processes get SIGTERM
     std::string ends;                 // completed, compensated, stuck
     std::set<std::string> effects{};  // steps of which the ledger must have one line
 
@@ -54,9 +73,26 @@ struct saga
 struct plan
 {
     std::vector<saga> duplicated;
-    std::vector<saga> alone;  // first those that are killed
+    std::vector<saga> alone;    // first those with a trouble, then those that wait
+    std::vector<saga> at_stop;  // without duplicates too; one for each process, which is held, and what then waits behind it
+
+    template <class Function>
+    void for_each(Function const& call) const
+    {
+        for (auto const* const all : {&duplicated, &alone, &at_stop})
+            for (auto const& one : *all) call(one);
+    }
+    std::size_t size() const { return duplicated.size() + alone.size() + at_stop.size(); }
 };
 
-plan make_plan(std::string const& run, std::uint64_t seed, int sagas, int kills);
+struct plan_size
+{
+    int sagas{60}, kills{12}, processes{2};
+};
+
+/// Of kills, no fewer than each step in each place.
+inline constexpr int kills_min = 12;
+
+plan make_plan(std::string const& run, std::uint64_t seed, plan_size const& size);
 
 }  // namespace skald::conform

@@ -37,6 +37,7 @@ void process::start()
     int const output = log_.empty() ? ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
                                     : ::open(log_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (output < 0) throw std::system_error{errno, std::generic_category(), log_};
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a shell has left is waited for here
     auto const parent = ::getpid();
     auto const child = ::fork();
     if (child == 0) become(command_.c_str(), output, parent);
@@ -49,10 +50,7 @@ void process::start()
 
 bool process::is_running()
 {
-    if (child_ != 0 && ::waitpid(child_, nullptr, WNOHANG) == child_) {
-        ::kill(-child_, SIGKILL);  // what it has left
-        child_ = 0;
-    }
+    if (child_ != 0 && ::waitpid(child_, nullptr, WNOHANG) == child_) kill();  // what it has left
     return child_ != 0;
 }
 
@@ -60,17 +58,34 @@ void process::kill()
 {
     if (child_ == 0) return;
     ::kill(-child_, SIGKILL);
-    while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) continue;
+    while (::waitpid(-child_, nullptr, 0) > 0 || errno == EINTR) continue;
     child_ = 0;
 }
 
-void process::stop(std::chrono::milliseconds patience)
+void process::terminate()
 {
     if (child_ != 0) ::kill(-child_, SIGTERM);
+}
+
+bool process::has_gone()
+{
+    ::pid_t ended = 0;
+    while (child_ != 0 && (ended = ::waitpid(-child_, nullptr, WNOHANG)) > 0) continue;
+    if (ended < 0 && errno == ECHILD) child_ = 0;
+    return child_ == 0;
+}
+
+bool process::await_end(std::chrono::milliseconds patience)
+{
     auto const until = std::chrono::steady_clock::now() + patience;
-    while (is_running() && std::chrono::steady_clock::now() < until)
+    while (!has_gone()) {
+        if (std::chrono::steady_clock::now() > until) {
+            kill();
+            return false;
+        }
         std::this_thread::sleep_for(std::chrono::milliseconds{10});
-    kill();
+    }
+    return true;
 }
 
 }  // namespace skald::conform

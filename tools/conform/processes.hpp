@@ -25,10 +25,15 @@ public:
     /// SIGKILL for the whole group.
     void kill();
 
-    /// SIGTERM, and SIGKILL where it has not ended within `patience`.
-    void stop(std::chrono::milliseconds patience);
+    /// SIGTERM for the whole group.
+    void terminate();
+
+    /// Waits until the whole group has ended, which is killed after `patience`; then it returns false.
+    bool await_end(std::chrono::milliseconds patience);
 
 private:
+    bool has_gone();
+
     std::string command_, log_;
     ::pid_t child_{};  // 0: it does not run
 };

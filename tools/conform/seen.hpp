@@ -27,6 +27,7 @@ struct told
 struct step_record
 {
     std::string status;
+    int attempts{};
     int snoozes{};
 };
 
@@ -39,12 +40,16 @@ struct parked_row
 struct seen
 {
     std::map<saga_name, told> sagas;
-    std::set<saga_name> killed;  // where the kill has struck
+    std::set<saga_name> struck;  // where the planned trouble has come
     std::map<step_name, step_record> records;
     std::map<step_name, std::map<std::string, int>> lines;  // of the ledger: where they were written, and how many
+    std::map<step_name, std::set<std::int64_t>> cents;      // in these lines
+    std::set<step_name> not_flushed;                        // whose COMMIT has not waited for the disk
     std::vector<parked_row> parked;
     std::uint32_t left{};   // deliveries, in the queue
     int ended_by_itself{};  // processes
+    int not_stopped{};      // processes that SIGTERM has not ended
+    std::string waited_for;  // when the time of the run was over; empty: it was not
     int kills{};
     std::uint64_t sent{}, duplicates{};
     std::string at;  // when it ended

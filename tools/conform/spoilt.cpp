@@ -29,6 +29,11 @@ public:
             if (known == name) text = value;
     }
 
+    void without_header(char const* what, std::string_view name)
+    {
+        std::erase_if(add(what).message.headers, [&](auto const& one) { return one.first == name; });
+    }
+
     std::vector<spoilt_message> made;
 
 private:
@@ -56,7 +61,8 @@ std::vector<spoilt_message> make_spoilt(std::string const& run, std::string cons
     all.add("the type of another step").message.type = "ship";
     all.add("an empty type").message.type.clear();
     all.add("an attempt that is no number").message.headers.emplace_back("x-attempt", "first");
-    std::erase_if(all.add("no key").message.headers, [](auto const& one) { return one.first == "x-idempotency-key"; });
+    all.without_header("no key", "x-idempotency-key");
+    all.without_header("no scope", "x-saga-scope");
     auto& given_up = all.add("what the broker has given up");
     given_up.is_given_up = true;
     given_up.reason = "delivery_limit";

@@ -23,6 +23,7 @@ constexpr auto copies_within = 2s;
 constexpr auto copies_patience = 60s;
 constexpr auto stop_patience = 10s;
 constexpr auto quiet = 1s;              // what is held unacked by a process no figure shows
+constexpr auto after_a_cut = 10s;       // a process may end because its connection has broken
 constexpr auto command_patience = 60s;  // until it consumes
 constexpr int false_starts_max = 5;
 constexpr int stops_max = 3;
@@ -49,20 +50,26 @@ trial::~trial()
 
 seen trial::run(plan const& planned, std::vector<spoilt_message> const& spoilt)
 {
+    ends_at_ = clock::now() + options_.longest;
     start_all();
-    await_consumers();
+    if (!await_consumers())
+        throw configuration_error{
+            fmt::format("`{}` does not consume the queue skald.{}: {}", options_.command, options_.service,
+                        seen_.ended_by_itself > 0 ? "it ends by itself, and has printed why" : "look at what it has printed")};
+    seen_.ended_by_itself = 0;
     options_.tell(
         fmt::format("{} sagas and {} spoilt messages, each several times", planned.duplicated.size(), spoilt.size()));
     send_duplicated(planned, spoilt);
 
-    std::vector<saga const*> waiting;
-    options_.tell("without duplicates: processes are killed, and steps wait");
+    options_.tell("without duplicates: processes are killed, connections break, and steps wait");
     for (auto const& s : planned.alone) {
-        if (s.kill) kill_in(s);
-        else waiting.push_back(&s);
+        if (s.trouble) trouble_in(s);
+        else send_first(s, wire::way::queue);
     }
-    send_waiting(waiting);
-    await([&] { return std::ranges::all_of(planned.alone, [&](saga const& s) { return has_ended(s); }); });
+    await_end_of(planned.alone);
+    options_.tell("SIGTERM to all processes, while each of them has deliveries");
+    stop_under_load(planned.at_stop);
+    await_end_of(planned.at_stop);
     settle();
     stop_and_count();
     database_.read(options_.run, seen_);
@@ -81,17 +88,14 @@ void trial::kill_all()
     ++seen_.kills;
 }
 
-void trial::await_consumers()
+bool trial::await_consumers()
 {
     auto const until = clock::now() + command_patience;
     while (wire_.look().consumers < processes_.size()) {
         pump();
-        if (seen_.ended_by_itself >= false_starts_max || clock::now() > until)
-            throw configuration_error{fmt::format(
-                "`{}` does not consume the queue skald.{}: {}", options_.command, options_.service,
-                seen_.ended_by_itself > 0 ? "it ends by itself, and has printed why" : "look at what it has printed")};
+        if (seen_.ended_by_itself >= false_starts_max || clock::now() > until) return false;
     }
-    seen_.ended_by_itself = 0;
+    return true;
 }
 
 void trial::send_duplicated(plan const& planned, std::vector<spoilt_message> const& spoilt)
@@ -112,24 +116,24 @@ void trial::send_duplicated(plan const& planned, std::vector<spoilt_message> con
             send(bad.message, bad.is_given_up ? wire::way::given_up : wire::way::exchange, bad.has_table);
         }
     }
-    await([&] { return std::ranges::all_of(planned.duplicated, [&](saga const& s) { return has_ended(s); }); });
+    await_end_of(planned.duplicated);
     for (auto const& s : planned.duplicated) send_again(s);
     auto const until = clock::now() + copies_patience;
     while (!copies.finish(glance) && clock::now() < until) pump();
     copies.check();
     seen_.duplicates = copies.so_far().duplicates;
-    await([&] { return wire_.look().ready == 0; });
+    await("the duplicates to be taken from the queue", [&] { return wire_.look().ready == 0; });
 }
 
 void trial::send_first(saga const& s, wire::way by)
 {
     if (s.is_cancelled) {
         send(s.cancel(options_.service, core::make_uuid_v7(), database_.clock()), by);
-        await([&] { return database_.has_command(s.name); });
+        await("a cancel to be taken from the queue", [&] { return database_.has_command(s.name); });
     }
     if (s.comes_backwards) {
         send(s.message(options_.service, "charge.compensate"), by);
-        await([&] { return has_ended(s); });
+        await("the compensation that comes first", [&] { return has_ended(s); });
     }
     send(s.message(options_.service, "charge"), by);
 }
@@ -144,40 +148,81 @@ void trial::send_again(saga const& s)
     send(other, wire::way::exchange);
 }
 
-void trial::kill_in(saga const& s)
+void trial::trouble_in(saga const& s)
 {
-    auto const where = s.kill->where;
-    auto const line = s.line(s.kill->step);
-    database_.hold(where, line);
+    bool const in_commit = is_in_commit(s.trouble->what);
+    auto const line = s.line(s.trouble->step);
+    database_.hold(line, in_commit);
     send_first(s, wire::way::queue);
     std::optional<int> session;
-    await([&] { return (session = database_.held(where, line)).has_value(); });
-    if (session) {
-        kill_all();
-        if (where != kill_at::kept_commit) database_.end_session(*session);
-        seen_.killed.insert(s.name);
-    }
+    await(fmt::format("{} of {}, which is held there", s.trouble->step, s.name.second),
+          [&] { return (session = database_.held(line, in_commit)).has_value(); });
+    if (session) strike(s, *session);
     database_.release();
-    if (session) start_all();
+    if (session && is_kill(s.trouble->what)) start_all();
 }
 
-void trial::send_waiting(std::vector<saga const*> const& all)
+void trial::strike(saga const& s, int session)
 {
-    for (auto const* const s : all) send_first(*s, wire::way::queue);
-    auto const has_snoozed = [&] {
-        auto const snoozed = database_.snoozed(options_.run);
-        return std::ranges::all_of(all,
-                                   [&](saga const* s) { return std::ranges::find(snoozed, s->name) != snoozed.end(); });
-    };
-    await(has_snoozed);
-    for (auto const& name : database_.snoozed(options_.run)) database_.open_gate(name);
+    auto const what = s.trouble->what;
+    seen_.struck.insert(s.name);
+    if (is_kill(what)) kill_all();
+    if (what == trouble::deadlock) return database_.refuse(s.line(s.trouble->step), "40P01", session);
+    if (what == trouble::lock_timeout) return database_.refuse(s.line(s.trouble->step), "55P03", session);
+    if (what != trouble::kill_kept_commit) database_.end_session(session);
+    if (!is_kill(what)) may_end_until_ = clock::now() + after_a_cut;
+}
+
+// The first sagas hold one process each, so that it has prefetched the others when it is told to end.
+void trial::stop_under_load(std::vector<saga> const& all)
+{
+    auto const holders = std::min(processes_.size(), all.size());
+    for (std::size_t n = 0; n < holders; ++n) database_.hold(all[n].line("charge"), false);
+    for (std::size_t n = 0; n < holders; ++n) send_first(all[n], wire::way::queue);
+    await("charge, which is held", [&] { return database_.held(all[0].line("charge"), false).has_value(); });
+    for (std::size_t n = holders; n < all.size(); ++n) send_first(all[n], wire::way::queue);
+    pump_for(quiet);
+    terminate_all();
+    for (auto const until = clock::now() + quiet; clock::now() < until;) wire_.wait(glance);
+    database_.release();
+    await_ends();
+    start_all();
+}
+
+void trial::await_end_of(std::vector<saga> const& all)
+{
+    for (auto const& s : all) {
+        auto const is_over = [&] {
+            open_gates();
+            return has_ended(s);
+        };
+        if (!await(fmt::format("the end of {} ({})", s.name.second, s.what), is_over)) return;
+    }
+}
+
+// Of each saga that has snoozed: one that comes late must not find its gate open.
+void trial::open_gates()
+{
+    for (auto const& name : database_.snoozed(options_.run))
+        if (opened_.insert(name).second) database_.open_gate(name);
 }
 
 // Until nothing is under way any more.
 void trial::settle()
 {
-    await([&] { return wire_.look().ready == 0 && !database_.has_unsent(); });
-    for (auto const until = clock::now() + quiet; clock::now() < until;) pump();
+    await("an empty queue and an empty outbox", [&] { return wire_.look().ready == 0 && !database_.has_unsent(); });
+    pump_for(quiet);
+}
+
+void trial::terminate_all()
+{
+    for (auto const& one : processes_) one->terminate();
+}
+
+void trial::await_ends()
+{
+    for (auto const& one : processes_)
+        if (!one->await_end(stop_patience)) ++seen_.not_stopped;
 }
 
 // What no process has acked comes back when it ends. A process may be in the middle of a copy when it is told to.
@@ -188,7 +233,8 @@ void trial::stop_and_count()
             start_all();
             settle();
         }
-        for (auto const& one : processes_) one->stop(stop_patience);
+        terminate_all();
+        await_ends();
         seen_.left = wire_.look().ready;
         if (seen_.left == 0) return;
     }
@@ -206,17 +252,21 @@ void trial::pump()
     if (options_.is_interrupted()) throw interrupted{"ended from outside: this run says nothing"};
     wire_.wait(glance);
     while (auto const message = wire_.next()) {
-        ++came_;
-        take_at_home(*message, options_.run, seen_.sagas);
+        if (take_at_home(*message, options_.run, seen_.sagas)) ++came_;
     }
     look_after();
+}
+
+void trial::pump_for(std::chrono::milliseconds time)
+{
+    for (auto const until = clock::now() + time; clock::now() < until;) pump();
 }
 
 void trial::look_after()
 {
     for (auto const& one : processes_) {
         if (one->is_running()) continue;
-        ++seen_.ended_by_itself;
+        if (clock::now() > may_end_until_) ++seen_.ended_by_itself;
         one->start();
     }
 }
@@ -227,7 +277,7 @@ bool trial::has_ended(saga const& s) const
     return found != seen_.sagas.end() && !found->second.ends.empty();
 }
 
-bool trial::await(std::function<bool()> const& condition)
+bool trial::await(std::string_view what, std::function<bool()> const& condition)
 {
     auto moved = clock::now();
     auto came = came_;
@@ -239,6 +289,10 @@ bool trial::await(std::function<bool()> const& condition)
             came = came_;
             least = std::min(least, ready);
             moved = clock::now();
+        }
+        if (clock::now() > ends_at_) {
+            if (seen_.waited_for.empty()) seen_.waited_for = what;
+            return false;
         }
         if (clock::now() - moved > options_.patience) return false;
     }

@@ -27,6 +27,7 @@ struct trial_options
     std::uint64_t seed{};
     int processes{};
     std::chrono::milliseconds patience{};
+    std::chrono::milliseconds longest{};  // the whole run: after that, nothing is waited for any more
     std::function<bool()> is_interrupted;
     std::function<void(std::string_view)> tell;
 };
@@ -54,28 +55,36 @@ public:
 private:
     void start_all();
     void kill_all();
-    void await_consumers();
+    bool await_consumers();
     void send_duplicated(plan const& planned, std::vector<spoilt_message> const& spoilt);
     void send_again(saga const& s);
     void send_first(saga const& s, wire::way by);
-    void kill_in(saga const& s);
-    void send_waiting(std::vector<saga const*> const& all);
+    void trouble_in(saga const& s);
+    void strike(saga const& s, int session);
+    void stop_under_load(std::vector<saga> const& all);
+    void open_gates();
     void settle();
+    void terminate_all();
+    void await_ends();
     void stop_and_count();
 
     void send(core::message const& message, wire::way by, bool home_is_table = false);
     void pump();
     void look_after();
     bool has_ended(saga const& s) const;
-    /// False if nothing has moved for as long as patience allows.
-    bool await(std::function<bool()> const& condition);
+    /// False if nothing has moved for as long as patience allows, or the time of the run is over. `what` says what is waited for.
+    bool await(std::string_view what, std::function<bool()> const& condition);
+    void await_end_of(std::vector<saga> const& all);
+    void pump_for(std::chrono::milliseconds time);
 
     trial_options options_;
     database database_;
     wire wire_;
     std::vector<std::unique_ptr<process>> processes_;
     seen seen_;
-    std::uint64_t came_{};  // messages at the home
+    std::uint64_t came_{};        // messages at the home that said something new
+    std::set<saga_name> opened_;  // gates
+    std::chrono::steady_clock::time_point ends_at_, may_end_until_;
 };
 
 }  // namespace skald::conform

@@ -18,12 +18,19 @@ struct rule
 
 // In the order in which they are told: what says most about the cause comes first.
 constexpr std::array rules{
+    rule{"not_finished", "look at what it waited for; give a slow program more time (--at-most)"},
     rule{"ack_before_commit", "ack a delivery when COMMIT has returned, and not before"},
+    rule{"ack_without_commit", "where the transaction has failed, run the delivery again, or requeue it; and remember nothing of it"},
+    rule{"ack_at_sigterm", "after SIGTERM, ack what has committed, and no other delivery"},
     rule{"ignores_verdict", "run the step only where skald.take() says `run`; after `ack`, COMMIT and ack"},
     rule{"effect_outside", "write on the connection, and in the transaction, in which skald.take() was called"},
     rule{"effect_after_done", "write before skald.done(), and COMMIT once, after it"},
     rule{"reject_without_rollback", "ROLLBACK before skald.reject(), and write nothing after it"},
     rule{"publishes_directly", "publish with skald.publish(), in the step's transaction; the relay sends it"},
+    rule{"event_twice", "call skald.publish() once for each message"},
+    rule{"wrong_amount", "take the amount from the data of this delivery, for the step and for its compensation"},
+    rule{"hides_fault", "after a fault: ROLLBACK, skald.fail(), ack; and nothing of the step stays"},
+    rule{"commit_not_durable", "leave synchronous_commit on, in the session and in what the server, the database and the role set"},
     rule{"loses_members", "change the members that the step knows in the data as they came, and pass on all others"},
     rule{"snoozes_by_ack", "ROLLBACK and call skald.snooze(); ack when that has committed"},
     rule{"effect_twice", "write in the transaction of skald.take(), and only where it says `run`"},
@@ -38,6 +45,7 @@ constexpr std::array rules{
     rule{"parked", "look at `skald parked show`: the error says why"},
     rule{"never_acked", "ack each delivery once what was written for it is committed"},
     rule{"ends_by_itself", "no delivery may end the process: catch what its step throws, and call skald.fail()"},
+    rule{"ignores_sigterm", "after SIGTERM, end the step that runs, close the connections, and exit, within 10 s"},
     rule{"stands", "look at `skald saga show` and the log of the participant for its last delivery"},
 };
 
@@ -71,8 +79,7 @@ public:
 
     std::vector<violation> run(std::vector<spoilt_message> const& spoilt)
     {
-        for (auto const* const all : {&planned_.duplicated, &planned_.alone})
-            for (auto const& one : *all) examine(one);
+        planned_.for_each([this](saga const& one) { examine(one); });
         for (auto const& one : spoilt) examine(one);
         examine_others();
         std::ranges::stable_sort(found_, {}, [](violation const& one) { return rank(one.rule); });
@@ -98,7 +105,11 @@ private:
     {
         auto const found = shown_.sagas.find(s.name);
         told const of = found == shown_.sagas.end() ? told{} : found->second;
-        for (auto const* const step : {"charge", "ship", "pay-out", "charge.compensate"}) examine_lines(s, step);
+        for (auto const* const step : all_steps) {
+            examine_lines(s, step);
+            examine_amount(s, step);
+        }
+        examine_faults(s);
         examine_events(s, of);
         if (of.ends.empty()) return examine_standing(s);
         if (of.ends != s.ends)
@@ -119,15 +130,62 @@ private:
     // A saga that has not ended.
     void examine_standing(saga const& s)
     {
-        if (s.kill && shown_.killed.contains(s.name) && record_of(at(s, s.kill->step)).status.empty())
-            return add("ack_before_commit", at(s, s.kill->step),
-                       fmt::format("all processes were killed {}, and it was not delivered again: the saga stands",
-                                   s.kill->where == kill_at::step ? "inside the step" : "inside its COMMIT"));
+        if (shown_.waited_for.empty() && names_what_is_lost(s)) return;
         std::string const waits_at = s.data["waits_at"];
         if (s.waits() && record_of(at(s, waits_at)).snoozes == 0)
             return add("snoozes_by_ack", at(s, waits_at),
                        "it was to wait, its delivery is gone, and no snooze is recorded: the saga stands");
         add("stands", at(s, ""), fmt::format("{} has not ended", s.what));
+    }
+
+    // A step without a record, which nothing will deliver again.
+    bool names_what_is_lost(saga const& s)
+    {
+        auto const is_lost = [&](std::string const& step) { return record_of(at(s, step)).status.empty(); };
+        if (s.trouble && shown_.struck.contains(s.name) && is_lost(s.trouble->step)) {
+            add(is_kill(s.trouble->what) ? "ack_before_commit" : "ack_without_commit", at(s, s.trouble->step),
+                fmt::format("{}, and it was not delivered again: the saga stands", in_words(s.trouble->what)));
+            return true;
+        }
+        auto const lost = std::ranges::find_if(forward_steps, is_lost);
+        if (!s.is_at_stop || lost == forward_steps.end()) return false;
+        add("ack_at_sigterm", at(s, *lost),
+            "the processes got SIGTERM while it was theirs, and it was not delivered again: the saga stands");
+        return true;
+    }
+
+    static std::string in_words(trouble what)
+    {
+        if (is_kill(what))
+            return fmt::format("all processes were killed inside {}", is_in_commit(what) ? "its COMMIT" : "the step");
+        if (what == trouble::deadlock) return "its transaction was the victim of a deadlock";
+        if (what == trouble::lock_timeout) return "its transaction has waited for a lock for too long (55P03)";
+        return fmt::format("its connection broke inside {}", is_in_commit(what) ? "COMMIT" : "the step");
+    }
+
+    void examine_amount(saga const& s, std::string const& step)
+    {
+        auto const found = shown_.cents.find(at(s, step));
+        if (found == shown_.cents.end()) return;
+        auto const wanted = s.data["cents"].get<std::int64_t>();
+        for (auto const cents : found->second)
+            if (cents != wanted)
+                add("wrong_amount", at(s, step),
+                    fmt::format("the ledger has {} cents, and the data say {}", cents, wanted));
+        if (shown_.not_flushed.contains(at(s, step)))
+            add("commit_not_durable", at(s, step),
+                "it has committed with synchronous_commit = off: after a crash of the server it may be gone, and its message sent");
+    }
+
+    void examine_faults(saga const& s)
+    {
+        auto const name = at(s, s.data["fails_at"]);
+        auto const record = record_of(name);
+        auto const least = s.data["fails"].get<int>() + 1;
+        if (record.status == "completed" && record.attempts < least)
+            add("hides_fault", name,
+                fmt::format("the data ask for a fault in {} of its attempts, and it is recorded as completed in attempt {}",
+                            least - 1, record.attempts));
     }
 
     void examine_lines(saga const& s, std::string const& step)
@@ -177,14 +235,25 @@ private:
         if (!is_done && !of.events.empty())
             add("publishes_directly", name, fmt::format("`shipped` was sent, and ship has not committed: {}", s.what));
         else if (of.events.size() > 1)
-            add("publishes_directly", name,
-                fmt::format("`shipped` was sent {} times, each with another id", of.events.size()));
+            add(std::ranges::all_of(of.events, [&](auto const& id) { return is_of_publish(id, s); }) ? "event_twice"
+                                                                                                     : "publishes_directly",
+                name, fmt::format("`shipped` was sent {} times, each with another id", of.events.size()));
         else if (is_done && of.events.empty()) add("event_lost", name, "ship has committed, and no `shipped` came");
+    }
+
+    // As skald.publish() makes it: KEY:ship.NUMBER.shipped
+    static bool is_of_publish(std::string_view id, saga const& s)
+    {
+        auto const before = s.name.second + ":ship.";
+        constexpr std::string_view after = ".shipped";
+        return id.size() > before.size() + after.size() && id.starts_with(before) && id.ends_with(after) &&
+               id.substr(before.size(), id.size() - before.size() - after.size()).find_first_not_of("0123456789") ==
+                   std::string_view::npos;
     }
 
     void examine_reports(saga const& s, told const& of)
     {
-        for (auto const* const step : {"charge", "ship", "pay-out", "charge.compensate"}) {
+        for (auto const* const step : all_steps) {
             auto const status = record_of(at(s, step)).status;
             if (status != "completed" && status != "rejected" && status != "parked") continue;
             auto const report = of.reports.find(step);
@@ -217,6 +286,9 @@ private:
 
     void examine_others()
     {
+        if (!shown_.waited_for.empty())
+            add("not_finished", {},
+                fmt::format("the time of the run was over while it waited for {}: what stands may only be slow", shown_.waited_for));
         for (auto const& row : shown_.parked)
             if (!expected_ids_.contains(row.id) && !expected_.contains({row.step, row.reason}))
                 add("parked", row.step, fmt::format("a right delivery is parked as {}: {}", row.reason, row.error));
@@ -226,7 +298,13 @@ private:
         if (shown_.ended_by_itself > 0)
             add("ends_by_itself", {},
                 fmt::format("processes ended {} times, and nobody had ended them", shown_.ended_by_itself));
+        if (shown_.not_stopped > 0)
+            add("ignores_sigterm", {},
+                fmt::format("{} times a process had not ended 10 s after SIGTERM, and was killed", shown_.not_stopped));
     }
+
+    static constexpr std::array all_steps{"charge", "ship", "pay-out", "charge.compensate"};
+    static constexpr std::array forward_steps{"charge", "ship", "pay-out"};
 
     plan const& planned_;
     seen const& shown_;

@@ -32,12 +32,13 @@ namespace {
 using conform::violation;
 
 constexpr std::size_t shown_of_a_rule = 3;
+constexpr int does_not_conform = 3;  // 1: it could not be found out
 
 struct conform_options
 {
     std::string service, command, certificate, log;
-    int processes{2}, sagas{60}, kills{12};
-    std::int64_t patience_ms{20'000};
+    conform::plan_size size;
+    std::int64_t patience_ms{20'000}, longest_ms{1'200'000};
     std::uint64_t seed{std::random_device{}()};
 };
 
@@ -54,8 +55,8 @@ void prepare(std::string const& service, config const& settings)
                         queue->consumers, service)};
     if (queue && queue->messages > 0)
         throw configuration_error{
-            fmt::format("the queue skald.{} holds {} messages: empty it, or use servers of their own for "
-                        "this (scripts/stack.sh up)",
+            fmt::format("the queue skald.{0} holds {1} messages: empty it (rabbitmqctl purge_queue skald.{0}), or use "
+                        "servers of their own for this (scripts/stack.sh up)",
                         service, queue->messages)};
 }
 
@@ -84,6 +85,23 @@ std::string in_words(std::vector<violation> const& all)
     return text;
 }
 
+/// At the start too, so that a run which does not come to its end leaves none of another run.
+void write_certificate(std::string const& path, nlohmann::json const& text)
+{
+    if (!path.empty() && !(std::ofstream{path} << text.dump(2) << '\n'))
+        throw configuration_error{"the certificate can't be written: " + path};
+}
+
+/// How many of the planned ones have come.
+std::size_t came(conform::plan const& planned, conform::seen const& shown, auto const& fits)
+{
+    std::size_t count = 0;
+    planned.for_each([&](conform::saga const& s) {
+        if (s.trouble && fits(s.trouble->what) && shown.struck.contains(s.name)) ++count;
+    });
+    return count;
+}
+
 nlohmann::json certificate(conform_options const& options, conform::plan const& planned, std::size_t spoilt,
                            conform::seen const& shown, std::vector<violation> const& violations)
 {
@@ -102,12 +120,14 @@ nlohmann::json certificate(conform_options const& options, conform::plan const& 
             {"skald", SKALD_VERSION},
             {"at", shown.at},
             {"seed", options.seed},
-            {"processes", options.processes},
-            {"sagas", planned.duplicated.size() + planned.alone.size()},
+            {"processes", options.size.processes},
+            {"sagas", planned.size()},
             {"sent", shown.sent},
             {"duplicates", shown.duplicates},
             {"spoilt", spoilt},
             {"kills", shown.kills},
+            {"cuts", came(planned, shown, conform::is_cut)},
+            {"refusals", came(planned, shown, conform::is_refusal)},
             {"conforms", violations.empty()},
             {"violations", listed}};
 }
@@ -123,8 +143,9 @@ conform::trial_options trial_options_of(conform_options const& options, config c
     made.log = options.log;
     made.run = run;
     made.seed = options.seed;
-    made.processes = options.processes;
+    made.processes = options.size.processes;
     made.patience = std::chrono::milliseconds{options.patience_ms};
+    made.longest = std::chrono::milliseconds{options.longest_ms};
     made.is_interrupted = [&signals] { return signals.wait(std::chrono::milliseconds{0}); };
     made.tell = [](std::string_view what) { complain(what); };
     return made;
@@ -135,6 +156,7 @@ int run_conform(conform_options const& options, output const& out)
     if (!core::is_name(options.service) || options.service == conform::home)
         throw configuration_error{
             "--service is the name of the participant's service, and not `conform`, which is the sagas' home"};
+    write_certificate(options.certificate, {{"service", options.service}, {"conforms", false}, {"why", "not finished"}});
     auto const settings = config::from_environment();
     refuse_without_broker(settings, "conform");
     worker_detail::signals const signals;
@@ -144,7 +166,7 @@ int run_conform(conform_options const& options, output const& out)
     ::setenv("AMQP_URL", settings.amqp_url.c_str(), 1);
 
     auto const run = core::make_uuid_v7();
-    auto const planned = conform::make_plan(run, options.seed, options.sagas, options.kills);
+    auto const planned = conform::make_plan(run, options.seed, options.size);
     auto const spoilt = conform::make_spoilt(run, options.service);
     complain(fmt::format("{}: `{}`, seed {}, keys {}-...", options.service, options.command, options.seed, run));
     conform::process relay{"exec " + core::shell_word(std::filesystem::read_symlink("/proc/self/exe")) + " relay",
@@ -155,15 +177,14 @@ int run_conform(conform_options const& options, output const& out)
     auto const violations = conform::judge(planned, spoilt, shown);
 
     auto const proof = certificate(options, planned, spoilt.size(), shown, violations);
-    if (!options.certificate.empty() && !(std::ofstream{options.certificate} << proof.dump(2) << '\n'))
-        throw std::runtime_error{"the certificate could not be written: " + options.certificate};
+    write_certificate(options.certificate, proof);
     auto const done = fmt::format("{} sagas, {} messages and {} duplicates of them, {} spoilt ones, {} kills, seed {}",
-                                  planned.duplicated.size() + planned.alone.size(), shown.sent, shown.duplicates,
+                                  planned.size(), shown.sent, shown.duplicates,
                                   spoilt.size(), shown.kills, options.seed);
     out.tell(violations.empty() ? fmt::format("{} conforms: {}", options.service, done)
                                 : fmt::format("{} does not conform: {}{}", options.service, done, in_words(violations)),
              proof);
-    return violations.empty() ? 0 : 1;
+    return violations.empty() ? 0 : does_not_conform;
 }
 
 }  // namespace
@@ -177,20 +198,23 @@ void add_conform_command(CLI::App& app, output& out, choice& chosen)
     command->add_option("--service", options->service, "the participant's service; its queue is skald.NAME")
         ->required();
     command->add_option("--command", options->command, "what starts a process of it, for sh")->required();
-    command->add_option("--processes", options->processes, "how many run at a time")
+    command->add_option("--processes", options->size.processes, "how many run at a time")
         ->check(CLI::Range(1, 16))
         ->capture_default_str();
-    command->add_option("--sagas", options->sagas, "how many sagas")
+    command->add_option("--sagas", options->size.sagas, "how many sagas")
         ->check(CLI::Range(20, 10'000))
         ->capture_default_str();
-    command->add_option("--kills", options->kills, "how often all processes are killed")
-        ->check(CLI::Range(0, 1'000))
+    command->add_option("--kills", options->size.kills, "how often all processes are killed")
+        ->check(CLI::Range(conform::kills_min, 1'000))
         ->capture_default_str();
     command->add_option("--seed", options->seed, "the same seed sends the same, in the same order [random]");
     command
         ->add_option("--patience", options->patience_ms,
                      "what has not moved for that long, stands [20s]: 500ms, 30s, 5m")
         ->transform(milliseconds_with_unit() & CLI::Range(std::int64_t{100}, std::int64_t{3'600'000}));
+    command
+        ->add_option("--at-most", options->longest_ms, "how long the whole run may take [20m]: 90s, 30m, 2h")
+        ->transform(milliseconds_with_unit() & CLI::Range(std::int64_t{1'000}, std::int64_t{86'400'000}));
     command->add_option("--certificate", options->certificate,
                         "write what was done and what was violated to this file, as JSON");
     command->add_option("--log", options->log, "what the processes print is appended to this file [stderr]");

@@ -4,6 +4,7 @@ The first argument is the mistake; `none`: it is right."""
 import json
 import os
 import random
+import signal
 import sys
 import time
 from typing import Any
@@ -18,8 +19,19 @@ STEPS = json.dumps({f"conform/{step}": {"kind": kind, **QUICK}
                     for step, kind in (("charge", "compensatable"), ("ship", "pivot"), ("pay-out", "retriable"))})
 KNOWN = {"cents", "rejects_at", "fails_at", "fails", "waits_at", "marks", "receipt"}
 
-db = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
-other = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
+begun: set[Any] = set()
+charged: dict[str, int] = {}
+
+
+def connect() -> psycopg.Connection[Any]:
+    made = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
+    if MISTAKE == "commit_not_durable":
+        made.execute("SET synchronous_commit = off")
+    return made
+
+
+db = connect()
+other = connect()
 broker = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
 channel = broker.channel()
 db.execute("SELECT skald.host(%s, %s)", (SERVICE, STEPS))
@@ -34,7 +46,10 @@ class Snooze(Exception):
 
 
 def write(on: psycopg.Connection[Any], row: dict[str, Any], step: str, data: dict[str, Any]) -> None:
-    on.execute("INSERT INTO conform.ledger (scope, saga, step, cents) VALUES (%s, %s, %s, %s)", (row["scope"], row["key"], step, data["cents"]))
+    cents = data["cents"]
+    if MISTAKE == "wrong_amount":  # refunds what it remembers
+        cents = charged.setdefault(row["key"], cents) if step == "charge" else charged.get(row["key"], 0)
+    on.execute("INSERT INTO conform.ledger (scope, saga, step, cents) VALUES (%s, %s, %s, %s)", (row["scope"], row["key"], step, cents))
 
 
 def publish(row: dict[str, Any], step: str) -> None:
@@ -43,7 +58,8 @@ def publish(row: dict[str, Any], step: str) -> None:
         properties = pika.BasicProperties(type="shipped", message_id=f"{row['key']}:{step}.1.shipped", headers={"x-saga-scope": row["scope"]})
         channel.basic_publish("skald", "conform.events", body, properties)
     else:
-        db.execute("SELECT skald.publish(%s, 'conform.events', 'shipped', %s)", (row["taken"], body))
+        for _ in range(2 if MISTAKE == "event_twice" else 1):
+            db.execute("SELECT skald.publish(%s, 'conform.events', 'shipped', %s)", (row["taken"], body))
 
 
 def work(row: dict[str, Any], step: str, data: dict[str, Any]) -> None:
@@ -51,7 +67,7 @@ def work(row: dict[str, Any], step: str, data: dict[str, Any]) -> None:
         write(other if MISTAKE == "effect_outside" else db, row, step, data)
     if step == "ship":
         publish(row, step)
-    if data["fails_at"] == step and row["attempt"] <= data["fails"]:
+    if data["fails_at"] == step and row["attempt"] <= data["fails"] and not (MISTAKE == "hides_fault" and data["fails"] < 3):
         raise RuntimeError("as the data say")
     if data["rejects_at"] == step:
         raise Reject("as the data say")
@@ -68,7 +84,15 @@ def take(body: bytes, properties: Any, given_up: bool) -> dict[str, Any]:
                               (properties.type or "", json.dumps(headers), body, STEPS, properties.message_id, given_up)).fetchone()
 
 
+def is_begun(properties: Any, body: bytes) -> bool:
+    this = (properties.message_id, str(properties.headers), body)
+    return this in begun or begun.add(this) is not None
+
+
 def handle(delivery: Any, properties: Any, body: bytes, given_up: bool) -> None:
+    global db, other
+    if MISTAKE == "remembers_before_commit" and is_begun(properties, body):
+        return channel.basic_ack(delivery.delivery_tag)
     db.execute("BEGIN")
     row = take(body, properties, given_up)
     step = f"{row['step']}{'.compensate' if row['is_compensation'] else ''}"
@@ -107,7 +131,14 @@ def handle(delivery: Any, properties: Any, body: bytes, given_up: bool) -> None:
             db.execute("SELECT skald.snooze(%s, %s, interval '100 ms')", (row["taken"], body))
     except (psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable):
         db.execute("ROLLBACK")
+        if MISTAKE == "acks_deadlock":
+            return channel.basic_ack(delivery.delivery_tag)
         time.sleep(random.uniform(0, 0.1))
+        return handle(delivery, properties, body, given_up)
+    except psycopg.OperationalError:  # the connection has broken
+        db, other = connect(), connect()
+        if MISTAKE == "ack_without_commit":
+            return channel.basic_ack(delivery.delivery_tag)
         return handle(delivery, properties, body, given_up)
     except RuntimeError as error:
         db.execute("ROLLBACK")
@@ -115,6 +146,14 @@ def handle(delivery: Any, properties: Any, body: bytes, given_up: bool) -> None:
     channel.basic_ack(delivery.delivery_tag)
 
 
+def acks_all(*_: Any) -> None:
+    channel.basic_ack(0, multiple=True)
+    broker.close()
+    os._exit(0)
+
+
+if MISTAKE == "ack_at_sigterm":
+    signal.signal(signal.SIGTERM, acks_all)
 channel.basic_qos(prefetch_count=8)
 channel.basic_consume(f"skald.{SERVICE}", lambda _, d, p, body: handle(d, p, body, False))
 channel.basic_consume(f"skald.{SERVICE}.parked", lambda _, d, p, body: handle(d, p, body, True))
