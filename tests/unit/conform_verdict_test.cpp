@@ -87,6 +87,16 @@ std::string after(std::function<void(whole_run&)> const& change)
     return r.first_rule();
 }
 
+/// Its first delivery is gone, and nothing is recorded of it.
+void lose(whole_run& r, saga const& s)
+{
+    r.shown.sagas.erase(s.name);
+    for (auto const& step : s.effects) {
+        r.shown.records.erase(at(s, step));
+        r.shown.lines.erase(at(s, step));
+    }
+}
+
 }  // namespace
 
 TEST_CASE("a run in which all is as planned conforms, and a seed decides the plan")
@@ -163,9 +173,7 @@ TEST_CASE("a step that nothing delivers again is told by what has come to it")
     auto const rule_of_lost = [](std::function<bool(saga const&)> const& fits) {
         return after([&](whole_run& r) {
             auto const& s = r.find(fits);
-            r.shown.sagas.erase(s.name);
-            for (auto const* const step : {"charge", "ship", "pay-out"}) r.shown.records.erase(at(s, step));
-            for (auto const& step : s.effects) r.shown.lines.erase(at(s, step));
+            lose(r, s);
         });
     };
     auto const of_trouble = [](trouble what) {
@@ -201,9 +209,7 @@ TEST_CASE("in a run whose time was over, what stands is not said to be lost")
     whole_run r;
     r.shown.waited_for = "the end of a saga";
     auto const& s = r.find([](saga const& one) { return one.is_at_stop; });
-    r.shown.sagas.erase(s.name);
-    r.shown.records.erase(at(s, "charge"));
-    r.shown.lines.erase(at(s, "charge"));
+    lose(r, s);
     auto const found = judge(r.planned, r.spoilt, r.shown);
     REQUIRE(found.size() == 2);
     CHECK(found.front().rule == "not_finished");

@@ -84,15 +84,13 @@ def take(body: bytes, properties: Any, given_up: bool) -> dict[str, Any]:
                               (properties.type or "", json.dumps(headers), body, STEPS, properties.message_id, given_up)).fetchone()
 
 
-def is_begun(properties: Any, body: bytes) -> bool:
-    this = (properties.message_id, str(properties.headers), body)
-    return this in begun or begun.add(this) is not None
-
-
 def handle(delivery: Any, properties: Any, body: bytes, given_up: bool) -> None:
     global db, other
-    if MISTAKE == "remembers_before_commit" and is_begun(properties, body):
-        return channel.basic_ack(delivery.delivery_tag)
+    if MISTAKE == "remembers_before_commit":
+        this = (properties.message_id, str(properties.headers), body)
+        if this in begun:
+            return channel.basic_ack(delivery.delivery_tag)
+        begun.add(this)
     db.execute("BEGIN")
     row = take(body, properties, given_up)
     step = f"{row['step']}{'.compensate' if row['is_compensation'] else ''}"
