@@ -69,7 +69,8 @@ struct whole_run
     }
     saga const& rejected() const
     {
-        return find([](saga const& s) { return s.data["rejects_at"] == "ship" && s.ends == "compensated" && !s.trouble; });
+        return find(
+            [](saga const& s) { return s.data["rejects_at"] == "ship" && s.ends == "compensated" && !s.trouble; });
     }
 
     std::string first_rule() const
@@ -104,7 +105,8 @@ TEST_CASE("a run in which all is as planned conforms, and a seed decides the pla
     CHECK(whole_run{}.first_rule() == "");
     auto const texts = [](std::uint64_t seed) {
         std::string all;
-        for (auto const& s : make_plan(run, seed, {.sagas = 40}).duplicated) all += s.what + s.data.dump() + s.name.second;
+        for (auto const& s : make_plan(run, seed, {.sagas = 40}).duplicated)
+            all += s.what + s.data.dump() + s.name.second;
         return all;
     };
     CHECK(texts(7) == texts(7));
@@ -184,14 +186,17 @@ TEST_CASE("a step that nothing delivers again is told by what has come to it")
     for (auto const what : {trouble::cut_in_step, trouble::cut_in_commit, trouble::deadlock, trouble::lock_timeout})
         CHECK(rule_of_lost(of_trouble(what)) == "ack_without_commit");
     CHECK(rule_of_lost([](saga const& s) { return s.is_at_stop; }) == "ack_at_sigterm");
-    CHECK(rule_of_lost([](saga const& s) { return s.ends == "completed" && !s.trouble && !s.waits() && !s.is_at_stop; }) == "stands");
+    CHECK(rule_of_lost([](saga const& s) {
+              return s.ends == "completed" && !s.trouble && !s.waits() && !s.is_at_stop;
+          }) == "stands");
 }
 
 TEST_CASE("the amount is that of the saga, in the step and in its compensation")
 {
     for (auto const* const step : {"charge", "charge.compensate"})
         CHECK(after([&](whole_run& r) {
-                  r.shown.cents[at(r.find([&](saga const& s) { return s.effects.contains(step) && !s.trouble; }), step)] = {0};
+                  r.shown.cents[at(r.find([&](saga const& s) { return s.effects.contains(step) && !s.trouble; }),
+                                   step)] = {0};
               }) == "wrong_amount");
     CHECK(after([](whole_run& r) { r.shown.cents[at(r.plain(), "ship")].insert(-1); }) == "wrong_amount");
     make_plan(run, 1, {}).for_each([](saga const& s) { CHECK(s.data["cents"] > 0); });

@@ -5,8 +5,8 @@
 
 namespace skald::conform {
 
-/// Changes `all` as the message says; false if it says nothing new: the same end or event again, or one more retry or snooze of a
-/// step. Messages of other runs are ignored.
+/// Changes `all` as the message says; false if it says nothing new: the same end or event again, or one more retry or
+/// snooze of a step. Messages of other runs are ignored.
 bool take_at_home(core::message const& message, std::string const& run, std::map<saga_name, told>& all);
 
 }  // namespace skald::conform

@@ -77,7 +77,8 @@ std::string database::clock()
 void database::read(std::string const& run, seen& into)
 {
     for (auto const& row : connection_.run(filled_in(queries::conform_records{.run = run})))
-        into.records[{row[0].c_str(), row[1].c_str(), row[2].c_str()}] = {row[3].c_str(), row[4].as<int>(), row[5].as<int>()};
+        into.records[{row[0].c_str(), row[1].c_str(), row[2].c_str()}] = {row[3].c_str(), row[4].as<int>(),
+                                                                          row[5].as<int>()};
     for (auto const& row : connection_.run(filled_in(queries::conform_ledger{.run = run}))) {
         step_name const step{row[0].c_str(), row[1].c_str(), row[2].c_str()};
         into.lines[step][row[3].c_str()] += row[5].as<int>();

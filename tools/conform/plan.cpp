@@ -51,7 +51,8 @@ constexpr std::array waiting{
 constexpr std::array steps{"charge", "ship", "pay-out", "charge.compensate"};
 // Three and four steps: each with each within twelve.
 constexpr std::array kills_in_turn{trouble::kill_lost_commit, trouble::kill_kept_commit, trouble::kill_in_step};
-constexpr std::array other_troubles{trouble::cut_in_step, trouble::cut_in_commit, trouble::deadlock, trouble::lock_timeout};
+constexpr std::array other_troubles{trouble::cut_in_step, trouble::cut_in_commit, trouble::deadlock,
+                                    trouble::lock_timeout};
 static_assert(kills_min == steps.size() * kills_in_turn.size());
 constexpr int behind_a_stop = 16;
 constexpr std::int64_t beyond_32_bits = 10'000'000'019;

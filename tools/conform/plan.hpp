@@ -17,9 +17,17 @@ namespace skald::conform {
 inline constexpr char const* home = "conform";
 inline constexpr char const* events = "conform.events";
 
-/// What happens to a transaction that is held where the line of its step is written, or in its COMMIT: all processes are killed (and
-/// COMMIT fails or succeeds); its session is ended, or its statement refused, and the processes live on.
-enum class trouble { kill_in_step, kill_lost_commit, kill_kept_commit, cut_in_step, cut_in_commit, deadlock, lock_timeout };
+/// What happens to a transaction that is held where the line of its step is written, or in its COMMIT: all processes are
+/// killed (and COMMIT fails or succeeds); its session is ended, or its statement refused, and the processes live on.
+enum class trouble {
+    kill_in_step,
+    kill_lost_commit,
+    kill_kept_commit,
+    cut_in_step,
+    cut_in_commit,
+    deadlock,
+    lock_timeout
+};
 
 constexpr bool is_kill(trouble what)
 {
@@ -56,7 +64,7 @@ struct saga
     bool comes_backwards{};  // its compensation first
     bool is_sent_changed{};  // afterwards, with another body
     std::optional<planned_trouble> trouble{};
-    bool is_at_stop{};  // it is under way when all processes get SIGTERM
+    bool is_at_stop{};                // it is under way when all processes get SIGTERM
     std::string ends;                 // completed, compensated, stuck
     std::set<std::string> effects{};  // steps of which the ledger must have one line
 
@@ -73,8 +81,9 @@ struct saga
 struct plan
 {
     std::vector<saga> duplicated;
-    std::vector<saga> alone;    // first those with a trouble, then those that wait
-    std::vector<saga> at_stop;  // without duplicates too; one for each process, which is held, and what then waits behind it
+    std::vector<saga> alone;  // first those with a trouble, then those that wait
+    std::vector<saga>
+        at_stop;  // without duplicates too; one for each process, which is held, and what then waits behind it
 
     template <class Function>
     void for_each(Function const& call) const

@@ -75,9 +75,8 @@ bool process::has_gone()
     return child_ == 0;
 }
 
-bool process::await_end(std::chrono::milliseconds patience)
+bool process::await_end(std::chrono::steady_clock::time_point until)
 {
-    auto const until = std::chrono::steady_clock::now() + patience;
     while (!has_gone()) {
         if (std::chrono::steady_clock::now() > until) {
             kill();

@@ -28,8 +28,8 @@ public:
     /// SIGTERM for the whole group.
     void terminate();
 
-    /// Waits until the whole group has ended, which is killed after `patience`; then it returns false.
-    bool await_end(std::chrono::milliseconds patience);
+    /// Waits until the whole group has ended. It is killed at `until`, and that returns false.
+    bool await_end(std::chrono::steady_clock::time_point until);
 
 private:
     bool has_gone();

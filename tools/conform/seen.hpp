@@ -46,9 +46,9 @@ struct seen
     std::map<step_name, std::set<std::int64_t>> cents;      // in these lines
     std::set<step_name> not_flushed;                        // whose COMMIT has not waited for the disk
     std::vector<parked_row> parked;
-    std::uint32_t left{};   // deliveries, in the queue
-    int ended_by_itself{};  // processes
-    int not_stopped{};      // processes that SIGTERM has not ended
+    std::uint32_t left{};    // deliveries, in the queue
+    int ended_by_itself{};   // processes
+    int not_stopped{};       // processes that SIGTERM has not ended
     std::string waited_for;  // when the time of the run was over; empty: it was not
     int kills{};
     std::uint64_t sent{}, duplicates{};

@@ -53,9 +53,9 @@ seen trial::run(plan const& planned, std::vector<spoilt_message> const& spoilt)
     ends_at_ = clock::now() + options_.longest;
     start_all();
     if (!await_consumers())
-        throw configuration_error{
-            fmt::format("`{}` does not consume the queue skald.{}: {}", options_.command, options_.service,
-                        seen_.ended_by_itself > 0 ? "it ends by itself, and has printed why" : "look at what it has printed")};
+        throw configuration_error{fmt::format(
+            "`{}` does not consume the queue skald.{}: {}", options_.command, options_.service,
+            seen_.ended_by_itself > 0 ? "it ends by itself, and has printed why" : "look at what it has printed")};
     seen_.ended_by_itself = 0;
     options_.tell(
         fmt::format("{} sagas and {} spoilt messages, each several times", planned.duplicated.size(), spoilt.size()));
@@ -221,8 +221,9 @@ void trial::terminate_all()
 
 void trial::await_ends()
 {
+    auto const until = clock::now() + stop_patience;
     for (auto const& one : processes_)
-        if (!one->await_end(stop_patience)) ++seen_.not_stopped;
+        if (!one->await_end(until)) ++seen_.not_stopped;
 }
 
 // What no process has acked comes back when it ends. A process may be in the middle of a copy when it is told to.

@@ -20,7 +20,8 @@ struct rule
 constexpr std::array rules{
     rule{"not_finished", "look at what it waited for; give a slow program more time (--at-most)"},
     rule{"ack_before_commit", "ack a delivery when COMMIT has returned, and not before"},
-    rule{"ack_without_commit", "where the transaction has failed, run the delivery again, or requeue it; and remember nothing of it"},
+    rule{"ack_without_commit",
+         "where the transaction has failed, run the delivery again, or requeue it; and remember nothing of it"},
     rule{"ack_at_sigterm", "after SIGTERM, ack what has committed, and no other delivery"},
     rule{"ignores_verdict", "run the step only where skald.take() says `run`; after `ack`, COMMIT and ack"},
     rule{"effect_outside", "write on the connection, and in the transaction, in which skald.take() was called"},
@@ -30,7 +31,8 @@ constexpr std::array rules{
     rule{"event_twice", "call skald.publish() once for each message"},
     rule{"wrong_amount", "take the amount from the data of this delivery, for the step and for its compensation"},
     rule{"hides_fault", "after a fault: ROLLBACK, skald.fail(), ack; and nothing of the step stays"},
-    rule{"commit_not_durable", "leave synchronous_commit on, in the session and in what the server, the database and the role set"},
+    rule{"commit_not_durable",
+         "leave synchronous_commit on, in the session and in what the server, the database and the role set"},
     rule{"loses_members", "change the members that the step knows in the data as they came, and pass on all others"},
     rule{"snoozes_by_ack", "ROLLBACK and call skald.snooze(); ack when that has committed"},
     rule{"effect_twice", "write in the transaction of skald.take(), and only where it says `run`"},
@@ -174,7 +176,8 @@ private:
                     fmt::format("the ledger has {} cents, and the data say {}", cents, wanted));
         if (shown_.not_flushed.contains(at(s, step)))
             add("commit_not_durable", at(s, step),
-                "it has committed with synchronous_commit = off: after a crash of the server it may be gone, and its message sent");
+                "it has committed with synchronous_commit = off: after a crash of the server it may be gone, and its "
+                "message sent");
     }
 
     void examine_faults(saga const& s)
@@ -184,8 +187,9 @@ private:
         auto const least = s.data["fails"].get<int>() + 1;
         if (record.status == "completed" && record.attempts < least)
             add("hides_fault", name,
-                fmt::format("the data ask for a fault in {} of its attempts, and it is recorded as completed in attempt {}",
-                            least - 1, record.attempts));
+                fmt::format(
+                    "the data ask for a fault in {} of its attempts, and it is recorded as completed in attempt {}",
+                    least - 1, record.attempts));
     }
 
     void examine_lines(saga const& s, std::string const& step)
@@ -235,8 +239,9 @@ private:
         if (!is_done && !of.events.empty())
             add("publishes_directly", name, fmt::format("`shipped` was sent, and ship has not committed: {}", s.what));
         else if (of.events.size() > 1)
-            add(std::ranges::all_of(of.events, [&](auto const& id) { return is_of_publish(id, s); }) ? "event_twice"
-                                                                                                     : "publishes_directly",
+            add(std::ranges::all_of(of.events, [&](auto const& id) { return is_of_publish(id, s); })
+                    ? "event_twice"
+                    : "publishes_directly",
                 name, fmt::format("`shipped` was sent {} times, each with another id", of.events.size()));
         else if (is_done && of.events.empty()) add("event_lost", name, "ship has committed, and no `shipped` came");
     }
@@ -288,7 +293,8 @@ private:
     {
         if (!shown_.waited_for.empty())
             add("not_finished", {},
-                fmt::format("the time of the run was over while it waited for {}: what stands may only be slow", shown_.waited_for));
+                fmt::format("the time of the run was over while it waited for {}: what stands may only be slow",
+                            shown_.waited_for));
         for (auto const& row : shown_.parked)
             if (!expected_ids_.contains(row.id) && !expected_.contains({row.step, row.reason}))
                 add("parked", row.step, fmt::format("a right delivery is parked as {}: {}", row.reason, row.error));

@@ -156,7 +156,8 @@ int run_conform(conform_options const& options, output const& out)
     if (!core::is_name(options.service) || options.service == conform::home)
         throw configuration_error{
             "--service is the name of the participant's service, and not `conform`, which is the sagas' home"};
-    write_certificate(options.certificate, {{"service", options.service}, {"conforms", false}, {"why", "not finished"}});
+    write_certificate(options.certificate,
+                      {{"service", options.service}, {"conforms", false}, {"why", "not finished"}});
     auto const settings = config::from_environment();
     refuse_without_broker(settings, "conform");
     worker_detail::signals const signals;
@@ -178,9 +179,9 @@ int run_conform(conform_options const& options, output const& out)
 
     auto const proof = certificate(options, planned, spoilt.size(), shown, violations);
     write_certificate(options.certificate, proof);
-    auto const done = fmt::format("{} sagas, {} messages and {} duplicates of them, {} spoilt ones, {} kills, seed {}",
-                                  planned.size(), shown.sent, shown.duplicates,
-                                  spoilt.size(), shown.kills, options.seed);
+    auto const done =
+        fmt::format("{} sagas, {} messages and {} duplicates of them, {} spoilt ones, {} kills, seed {}",
+                    planned.size(), shown.sent, shown.duplicates, spoilt.size(), shown.kills, options.seed);
     out.tell(violations.empty() ? fmt::format("{} conforms: {}", options.service, done)
                                 : fmt::format("{} does not conform: {}{}", options.service, done, in_words(violations)),
              proof);
@@ -212,8 +213,7 @@ void add_conform_command(CLI::App& app, output& out, choice& chosen)
         ->add_option("--patience", options->patience_ms,
                      "what has not moved for that long, stands [20s]: 500ms, 30s, 5m")
         ->transform(milliseconds_with_unit() & CLI::Range(std::int64_t{100}, std::int64_t{3'600'000}));
-    command
-        ->add_option("--at-most", options->longest_ms, "how long the whole run may take [20m]: 90s, 30m, 2h")
+    command->add_option("--at-most", options->longest_ms, "how long the whole run may take [20m]: 90s, 30m, 2h")
         ->transform(milliseconds_with_unit() & CLI::Range(std::int64_t{1'000}, std::int64_t{86'400'000}));
     command->add_option("--certificate", options->certificate,
                         "write what was done and what was violated to this file, as JSON");
