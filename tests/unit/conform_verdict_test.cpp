@@ -166,6 +166,7 @@ TEST_CASE("whatever is not as planned is told by its rule")
           }) == "not_parked");
     CHECK(after([](whole_run& r) { r.shown.left = 1; }) == "never_acked");
     CHECK(after([](whole_run& r) { r.shown.ended_by_itself = 1; }) == "ends_by_itself");
+    CHECK(after([](whole_run& r) { r.shown.struck.erase(r.shown.struck.begin()); }) == "not_tried");
     CHECK(after([](whole_run& r) { r.shown.not_stopped = 1; }) == "ignores_sigterm");
     CHECK(after([](whole_run& r) { r.shown.not_flushed.insert(at(r.plain(), "ship")); }) == "commit_not_durable");
 }

@@ -17,8 +17,8 @@ namespace skald::conform {
 inline constexpr char const* home = "conform";
 inline constexpr char const* events = "conform.events";
 
-/// What happens to a transaction that is held where the line of its step is written, or in its COMMIT: all processes are
-/// killed (and COMMIT fails or succeeds); its session is ended, or its statement refused, and the processes live on.
+/// What comes to a transaction that is held where the line of its step is written, or in its COMMIT. All processes are
+/// killed, and COMMIT fails or succeeds; or its session is ended, or its statement refused, and the processes live on.
 enum class trouble {
     kill_in_step,
     kill_lost_commit,

@@ -93,7 +93,7 @@ bool trial::await_consumers()
     auto const until = clock::now() + command_patience;
     while (wire_.look().consumers < processes_.size()) {
         pump();
-        if (seen_.ended_by_itself >= false_starts_max || clock::now() > until) return false;
+        if (seen_.ended_by_itself >= false_starts_max || clock::now() > std::min(until, ends_at_)) return false;
     }
     return true;
 }
@@ -159,7 +159,9 @@ void trial::trouble_in(saga const& s)
           [&] { return (session = database_.held(line, in_commit)).has_value(); });
     if (session) strike(s, *session);
     database_.release();
-    if (session && is_kill(s.trouble->what)) start_all();
+    if (!session || !is_kill(s.trouble->what)) return;
+    start_all();
+    await_consumers();  // or the next step is waited for while they start
 }
 
 void trial::strike(saga const& s, int session)

@@ -72,8 +72,7 @@ private:
     void pump();
     void look_after();
     bool has_ended(saga const& s) const;
-    /// False if nothing has moved for as long as patience allows, or the time of the run is over. `what`: what is waited
-    /// for.
+    /// False if nothing has moved for as long as patience allows, or the time of the run is over. It waits for `what`.
     bool await(std::string_view what, std::function<bool()> const& condition);
     void await_end_of(std::vector<saga> const& all);
     void pump_for(std::chrono::milliseconds time);

@@ -48,6 +48,7 @@ constexpr std::array rules{
     rule{"never_acked", "ack each delivery once what was written for it is committed"},
     rule{"ends_by_itself", "no delivery may end the process: catch what its step throws, and call skald.fail()"},
     rule{"ignores_sigterm", "after SIGTERM, end the step that runs, close the connections, and exit, within 10 s"},
+    rule{"not_tried", "a slow program needs more time (--patience)"},
     rule{"stands", "look at `skald saga show` and the log of the participant for its last delivery"},
 };
 
@@ -114,6 +115,10 @@ private:
         examine_faults(s);
         examine_events(s, of);
         if (of.ends.empty()) return examine_standing(s);
+        if (s.trouble && of.ends == s.ends && !shown_.struck.contains(s.name))
+            add("not_tried", at(s, s.trouble->step),
+                "its line of the ledger was not written while the run waited for it: nothing is shown of what was to "
+                "come to it");
         if (of.ends != s.ends)
             add("wrong_end", at(s, ""), fmt::format("{} must end {}, and is {}", s.what, s.ends, of.ends));
         if (of.data)
