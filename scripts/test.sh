@@ -67,9 +67,10 @@ case ${1:-} in
     export PYTHONDONTWRITEBYTECODE=1 SKALD=$root/build/tools/skald ORDER_SERVICE=$root/build/examples/order_saga/order_service
     (cd sdk/python && "$root/build/languages/python-test/bin/pytest" --quiet -p no:cacheprovider)
     (cd sdk/python && "$root/build/languages/python-test/bin/mypy" --cache-dir "$root/build/languages/mypy" skald tests)
-    mkdir -p build/languages/typescript-test
+    # As a program installs it that uses it, from a copy that has nothing yet.
+    rm -rf build/languages/typescript-{test,user} && mkdir -p build/languages/typescript-{test,user}
     cp -r sdk/typescript/{package.json,package-lock.json,tsconfig.json,src,test} build/languages/typescript-test
-    npm --prefix build/languages/typescript-test ci --silent
+    npm --prefix build/languages/typescript-user install --silent "$root/build/languages/typescript-test"
     (cd build/languages/typescript-test && npm test --silent)
     (cd sdk/go && test -z "$(gofmt -l .)" && go vet ./... && go test -count=1 -race ./...)
     mvn -q -B "-Dmaven.repo.local=$root/build/languages/maven" -f sdk/java/pom.xml "-Dout=$root/build/languages/java-test" verify

@@ -292,8 +292,6 @@ class Guard:
             await run.cancel()
             return _problem(None, 500, "Internal Server Error", "the service ended its own transaction; part of the request may have taken effect"), None
         except _TooSlow:
-            assert run is not None
-            await run.cancel()
             return _problem(None, 503, "Service Unavailable", "the request took too long; nothing was done, send it again"), None
         except BaseException:
             if run is not None:
@@ -307,6 +305,7 @@ class Guard:
         try:
             made = await run.response(self.handler_seconds)
         except _TooSlow:
+            await run.cancel()  # a statement may be under way, and ROLLBACK would wait for it
             raise
         except Exception as error:
             ctx._raised = error

@@ -171,10 +171,11 @@ def test_the_program_of_the_page_runs(shop: Shop, url: str, monkeypatch: pytest.
     assert len(blocks) == 1
     monkeypatch.setenv("DATABASE_URL", url)
     known: dict[str, Any] = {}
-    exec(blocks[0].replace("skald.http.guard(app)", "made = skald.http.guard(app)"), known)
+    exec(blocks[0].replace("skald.http.guard(app,", "made = skald.http.guard(app,"), known)
     shop.c.execute("CREATE TABLE wallet (owner text)")
     shop.app = known["app"]
-    assert [r.status_code for _ in range(2) for r in shop.send(("k", b"", {}), target="/wallets/ada")] == [201, 201]
+    assert [r.status_code for who in ("a-token", "a-token", "b")
+            for r in shop.send(("k", b"", {"Authorization": f"Bearer {who}"}), target="/wallets/ada")] == [201, 201, 401]
     assert [shop.one(f"SELECT count(*) FROM {table}") for table in ("wallet", "skald.saga")] == [1, 1]
     shop.loop.run_until_complete(known["made"].close())
 

@@ -122,11 +122,12 @@ def test_a_transaction_that_the_handler_ends_stores_nothing(shop: Shop) -> None:
 def test_a_handler_that_never_responds_is_ended(shop: Shop) -> None:
     async def never(ctx: RequestContext, order: Order) -> Response:
         await shop.note(ctx, order)
-        await asyncio.Event().wait()
+        await (ctx.sql("SELECT pg_sleep(25)") if in_sql else asyncio.Event().wait())
         return Response()
 
     shop.act = never
-    assert [(r.status_code, r.headers["retry-after"]) for r in shop.send(("k", ORDER, {}))] == [(503, "1")]
+    for in_sql in (False, True):
+        assert [(r.status_code, r.headers["retry-after"]) for r in shop.send(("k", ORDER, {}))] == [(503, "1")]
     shop.act = shop.note
     assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
     assert shop.notes() == 1
