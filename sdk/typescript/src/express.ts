@@ -137,10 +137,12 @@ function watch(req: GuardedRequest): void {
   if (watched.has(layer)) return;
   watched.add(layer);
   const handle = layer[name];
-  layer[name] = function (of: GuardedRequest, res: ServerResponse, next: Next): unknown {
+  layer[name] = function (of: GuardedRequest & { next?: Next }, res: ServerResponse, next: Next): unknown {
     const raised = of[onRaised];
-    return handle.call(this, of, res, !raised ? next : (error?: unknown) =>
-      error && error !== "route" && error !== "router" ? raised(error, next) : next(error));
+    if (!raised) return handle.call(this, of, res, next);
+    const watching = (then: Next): Next => (error) => (error && error !== "route" && error !== "router" ? raised(error, then) : then(error));
+    if (of.next) of.next = watching(of.next); // what res.sendFile() and res.render() call
+    return handle.call(this, of, res, watching(next));
   };
 }
 

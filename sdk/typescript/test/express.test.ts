@@ -165,6 +165,7 @@ test("what is thrown leaves nothing, and what is responded is an outcome", async
   const inserted = (then: Act): Act => async (ctx, req, res, next) => { await ctx.sql("INSERT INTO note VALUES ('x')"); return then(ctx, req, res, next); };
   const deadlock = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$";
   for (const [then, status] of [[() => { throw refusal; }, 402], [(_, __, ___, next) => next(refusal), 402], [() => { throw new Error("mapped"); }, 400],
+    [(_, __, res) => res.sendFile("/nowhere/x"), 404],
     [(ctx) => ctx.sql(deadlock).catch(() => { throw new Error("mapped"); }), 503]] as [Act, number][]) {
     act = inserted(then);
     assert.equal((await send("k")).status, status);
