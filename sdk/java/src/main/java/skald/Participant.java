@@ -41,7 +41,7 @@ import java.util.concurrent.TimeUnit;
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
  * and the message to the next step. docs/languages.md has an example. Set what differs, and add the steps, before connect() or run(). */
 public final class Participant implements AutoCloseable {
-    private record Step(Options options, Map<Boolean, Work<JsonNode>> works) {} // whether it is the compensation
+    private record Step(Options options, List<Work<JsonNode>> works) {} // the step and, if it has one, its compensation
 
     static final JsonMapper json = JsonMapper.builder().disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
         .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS).disable(JsonNodeFeature.STRIP_TRAILING_BIGDECIMAL_ZEROES)
@@ -63,35 +63,32 @@ public final class Participant implements AutoCloseable {
 
     /** A step that may reject and can be undone. */
     public <D> Participant compensatable(String definition, String step, Class<D> type, Work<D> execute, Work<D> compensate, Options options) {
-        return add(definition + "/" + step, "compensatable", options, Map.of(false, typed(type, execute), true, typed(type, compensate)));
+        return add(definition + "/" + step, "compensatable", type, options, List.of(execute, compensate));
     }
 
     /** The point of no return: it may reject, and can't be undone. */
     public <D> Participant pivot(String definition, String step, Class<D> type, Work<D> execute, Options options) {
-        return add(definition + "/" + step, "pivot", options, Map.of(false, typed(type, execute)));
+        return add(definition + "/" + step, "pivot", type, options, List.of(execute));
     }
 
     /** A step after the pivot: it is tried until it succeeds. */
     public <D> Participant retriable(String definition, String step, Class<D> type, Work<D> execute, Options options) {
-        return add(definition + "/" + step, "retriable", options, Map.of(false, typed(type, execute)));
+        return add(definition + "/" + step, "retriable", type, options, List.of(execute));
     }
 
-    private Participant add(String name, String kind, Options options, Map<Boolean, Work<JsonNode>> works) {
-        if (steps.putIfAbsent(name, new Step(options.say("kind", kind), works)) != null)
+    private <D> Participant add(String name, String kind, Class<D> type, Options options, List<Work<D>> works) {
+        var typed = works.stream().<Work<JsonNode>>map(work -> (ctx, document) -> work.run(ctx, read(document, type))).toList();
+        if (steps.putIfAbsent(name, new Step(options.say("kind", kind), typed)) != null)
             throw new IllegalArgumentException("step " + name + " is there twice");
         return this;
     }
 
-    private static <D> Work<JsonNode> typed(Class<D> type, Work<D> work) {
-        return (ctx, document) -> {
-            D data;
-            try {
-                data = json.treeToValue(document, type);
-            } catch (JsonProcessingException wrong) {
-                throw new Malformed(wrong.getOriginalMessage());
-            }
-            work.run(ctx, data);
-        };
+    private static <D> D read(JsonNode document, Class<D> type) {
+        try {
+            return json.treeToValue(document, type);
+        } catch (JsonProcessingException wrong) {
+            throw new Malformed(wrong.getOriginalMessage());
+        }
     }
 
     /** The database must be this service's. What is wrong with the steps is said here. */
@@ -136,14 +133,9 @@ public final class Participant implements AutoCloseable {
     }
 
     private String deliver(Connection connection, Message message, String[] taken) throws Exception {
-        JsonNode row;
-        try (PreparedStatement take = prepare(connection, "SELECT to_jsonb(t) - 'data' FROM skald.take(?, ?::jsonb, ?, ?::jsonb, ?, ?, ?) AS t",
-                 text(utf8(message.type())), json.valueToTree(texts(message.headers())).toString(), message.body(), said,
-                 text(utf8(message.id())), message.contentType() == null ? "application/json" : text(utf8(message.contentType())), message.givenUp());
-             ResultSet rows = take.executeQuery()) {
-            rows.next();
-            row = json.readTree(rows.getString(1));
-        }
+        JsonNode row = json.readTree(query(connection, "SELECT to_jsonb(t) - 'data' FROM skald.take(?, ?::jsonb, ?, ?::jsonb, ?, ?, ?) AS t",
+            text(utf8(message.type())), json.valueToTree(texts(message.headers())).toString(), message.body(), said, text(utf8(message.id())),
+            message.contentType() == null ? "application/json" : text(utf8(message.contentType())), message.givenUp()));
         String event = row.path("event").asText();
         if (event.equals("delivery.parked") || event.equals("step.parked"))
             log.log(System.Logger.Level.ERROR, event + " of " + message.id() + ": " + row.path("why").asText());
@@ -155,13 +147,11 @@ public final class Participant implements AutoCloseable {
         Integer version = step.options.upcast == null ? null : (Integer) step.options.said.getOrDefault("version", 1);
         if (version != null && ctx.version >= version) version = null;
         if (version != null) data = step.options.upcast.apply(data, ctx.version);
-        step.works.get(row.path("is_compensation").asBoolean()).run(ctx, data);
+        step.works.get(row.path("is_compensation").asBoolean() ? 1 : 0).run(ctx, data);
         byte[] sent = message.body(); // what has not changed goes on as it came, to the byte
         if (!ctx.changes.isEmpty()) ((ObjectNode) data).setAll(ctx.changes);
         if (!ctx.changes.isEmpty() || version != null) sent = json.writeValueAsBytes(data);
-        try (PreparedStatement done = prepare(connection, "SELECT skald.done(?::jsonb, ?, ?::integer)", ctx.taken, sent, version)) {
-            done.execute();
-        }
+        query(connection, "SELECT skald.done(?::jsonb, ?, ?::integer)", ctx.taken, sent, version);
         return "step.completed";
     }
 
@@ -198,7 +188,7 @@ public final class Participant implements AutoCloseable {
             for (int lane = 0; lane <= lanes; ++lane) {
                 boolean givenUp = lane == 0;
                 Channel channel = broker.createChannel();
-                if (lane == 0) expectQueues(channel);
+                if (lane == 0 && declare) declareQueues(channel);
                 channel.basicQos(2);
                 channel.basicConsume("skald." + service + (givenUp ? ".parked" : ""), false, (tag, delivery) -> {
                     if (!working.tryAcquire()) return; // it ends, and what is not acked comes again
@@ -230,22 +220,18 @@ public final class Participant implements AutoCloseable {
     }
 
     /** The queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. */
-    private void expectQueues(Channel channel) throws IOException {
+    private void declareQueues(Channel channel) throws IOException {
         String queue = "skald." + service;
-        Map<String, Object> quorum = Map.of("x-queue-type", "quorum"), left = new HashMap<>(quorum);
-        left.put("x-dead-letter-exchange", "skald.parked");
-        Map<String, Object> limited = new HashMap<>(left);
-        left.put("x-dead-letter-routing-key", database);
-        limited.putAll(Map.of("x-dead-letter-routing-key", service, "x-delivery-limit", 50, "x-dead-letter-strategy", "at-least-once",
-            "x-overflow", "reject-publish"));
-        for (var one : List.of(Map.entry(queue + ".database", left), Map.entry(queue, limited), Map.entry(queue + ".parked", quorum))) {
-            if (declare) channel.queueDeclare(one.getKey(), true, false, false, one.getValue());
-            else channel.queueDeclarePassive(one.getKey());
-        }
-        for (String exchange : declare ? List.of("skald", "skald.parked") : List.<String>of()) {
-            channel.exchangeDeclare(exchange, "direct", true);
-            channel.queueBind(exchange.equals("skald") ? queue : queue + ".parked", exchange, service);
-        }
+        Map<String, Object> quorum = Map.of("x-queue-type", "quorum"), left = new HashMap<>(quorum), limited = new HashMap<>(quorum);
+        left.putAll(Map.of("x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", database));
+        limited.putAll(Map.of("x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", service, "x-delivery-limit", 50,
+            "x-dead-letter-strategy", "at-least-once", "x-overflow", "reject-publish"));
+        channel.queueDeclare(queue + ".database", true, false, false, left);
+        channel.queueDeclare(queue, true, false, false, limited);
+        channel.queueDeclare(queue + ".parked", true, false, false, quorum);
+        for (String exchange : List.of("skald", "skald.parked")) channel.exchangeDeclare(exchange, "direct", true);
+        channel.queueBind(queue, "skald", service);
+        channel.queueBind(queue + ".parked", "skald.parked", service);
     }
 
     /** A connection like those of the steps, in a transaction. The caller ends and closes it. */
@@ -284,13 +270,19 @@ public final class Participant implements AutoCloseable {
     /** The one value of a statement, in a transaction of its own. */
     private String one(String sql, Object... values) throws SQLException {
         Connection connection = open();
-        try (PreparedStatement statement = prepare(connection, sql, values); ResultSet rows = statement.executeQuery()) {
-            rows.next();
-            String value = rows.getString(1);
+        try {
+            String value = query(connection, sql, values);
             connection.commit();
             return value;
         } finally {
             if (undone(connection)) idle.push(connection);
+        }
+    }
+
+    static String query(Connection connection, String sql, Object... values) throws SQLException {
+        try (PreparedStatement statement = prepare(connection, sql, values); ResultSet rows = statement.executeQuery()) {
+            rows.next();
+            return rows.getString(1);
         }
     }
 
