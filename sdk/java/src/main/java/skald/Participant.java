@@ -99,14 +99,14 @@ public final class Participant implements AutoCloseable {
         database = one("SELECT skald.host(?, ?::jsonb)::text", service, said);
     }
 
-    /** Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. Throws only if the database can't
-     * be reached or refuses what Skald itself writes: then nothing has happened. */
-    public String process(Message message) throws SQLException {
+    /** Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. givenUp: it came from the queue
+     * `skald.SERVICE.parked`. Throws only if the database can't be reached or refuses what Skald itself writes: then nothing has happened. */
+    public String process(Delivery message, boolean givenUp) throws SQLException {
         for (int contended = 0, lost = 0;;) {
             String[] taken = {null};
             Connection connection = open();
             try {
-                String event = deliver(connection, message, taken);
+                String event = deliver(connection, message, givenUp, taken);
                 connection.commit();
                 return event;
             } catch (Throwable error) {
@@ -122,36 +122,38 @@ public final class Participant implements AutoCloseable {
         }
     }
 
-    private String end(Message message, String taken, Throwable error, String state) throws SQLException {
+    private String end(Delivery message, String taken, Throwable error, String state) throws SQLException {
+        byte[] body = message.getBody();
         String why = text(utf8(error.getMessage()));
-        if (error instanceof Reject) return one("SELECT skald.reject(?::jsonb, ?, ?)", taken, message.body(), why);
-        if (error instanceof Malformed) return one("SELECT skald.give_up(?::jsonb, ?, 'malformed', ?)", taken, message.body(), why);
-        if (error instanceof Snooze s) return one("SELECT skald.snooze(?::jsonb, ?, ?::interval)", taken, message.body(), s.wait.toString());
-        log.log(System.Logger.Level.WARNING, message.id() + " failed", error);
-        if (state.equals("2D000")) return one("SELECT skald.give_up(?::jsonb, ?, 'transaction_ended', ?)", taken, message.body(), why);
-        return one("SELECT skald.fail(?::jsonb, ?, ?)", taken, message.body(), error.getClass().getSimpleName() + ": " + why);
+        if (error instanceof Reject) return one("SELECT skald.reject(?::jsonb, ?, ?)", taken, body, why);
+        if (error instanceof Malformed) return one("SELECT skald.give_up(?::jsonb, ?, 'malformed', ?)", taken, body, why);
+        if (error instanceof Snooze s) return one("SELECT skald.snooze(?::jsonb, ?, ?::interval)", taken, body, s.wait.toString());
+        log.log(System.Logger.Level.WARNING, message.getProperties().getMessageId() + " failed", error);
+        if (state.equals("2D000")) return one("SELECT skald.give_up(?::jsonb, ?, 'transaction_ended', ?)", taken, body, why);
+        return one("SELECT skald.fail(?::jsonb, ?, ?)", taken, body, error.getClass().getSimpleName() + ": " + why);
     }
 
-    private String deliver(Connection connection, Message message, String[] taken) throws Exception {
+    private String deliver(Connection connection, Delivery message, boolean givenUp, String[] taken) throws Exception {
+        var sent = message.getProperties();
         JsonNode row = json.readTree(query(connection, "SELECT to_jsonb(t) - 'data' FROM skald.take(?, ?::jsonb, ?, ?::jsonb, ?, ?, ?) AS t",
-            text(utf8(message.type())), json.valueToTree(texts(message.headers())).toString(), message.body(), said, text(utf8(message.id())),
-            message.contentType() == null ? "application/json" : text(utf8(message.contentType())), message.givenUp()));
+            text(utf8(sent.getType())), json.valueToTree(texts(sent.getHeaders())).toString(), message.getBody(), said,
+            text(utf8(sent.getMessageId())), sent.getContentType() == null ? "application/json" : text(utf8(sent.getContentType())), givenUp));
         String event = row.path("event").asText();
         if (event.equals("delivery.parked") || event.equals("step.parked"))
-            log.log(System.Logger.Level.ERROR, event + " of " + message.id() + ": " + row.path("why").asText());
+            log.log(System.Logger.Level.ERROR, event + " of " + sent.getMessageId() + ": " + row.path("why").asText());
         if (!row.path("verdict").asText().equals("run")) return event;
         Context ctx = new Context(connection, row);
         taken[0] = ctx.taken;
         Step step = steps.get(ctx.definition + "/" + ctx.step);
-        JsonNode data = json.readTree(message.body());
+        JsonNode data = json.readTree(message.getBody());
         Integer version = step.options.upcast == null ? null : (Integer) step.options.said.getOrDefault("version", 1);
         if (version != null && ctx.version >= version) version = null;
         if (version != null) data = step.options.upcast.apply(data, ctx.version);
         step.works.get(row.path("is_compensation").asBoolean() ? 1 : 0).run(ctx, data);
-        byte[] sent = message.body(); // what has not changed goes on as it came, to the byte
+        byte[] next = message.getBody(); // what has not changed goes on as it came, to the byte
         if (!ctx.changes.isEmpty()) ((ObjectNode) data).setAll(ctx.changes);
-        if (!ctx.changes.isEmpty() || version != null) sent = json.writeValueAsBytes(data);
-        query(connection, "SELECT skald.done(?::jsonb, ?, ?::integer)", ctx.taken, sent, version);
+        if (!ctx.changes.isEmpty() || version != null) next = json.writeValueAsBytes(data);
+        query(connection, "SELECT skald.done(?::jsonb, ?, ?::integer)", ctx.taken, next, version);
         return "step.completed";
     }
 
@@ -193,7 +195,7 @@ public final class Participant implements AutoCloseable {
                 channel.basicConsume("skald." + service + (givenUp ? ".parked" : ""), false, (tag, delivery) -> {
                     if (!working.tryAcquire()) return; // it ends, and what is not acked comes again
                     try {
-                        process(messageOf(delivery, givenUp));
+                        process(delivery, givenUp);
                         channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
                     } catch (Exception error) {
                         failed.completeExceptionally(error);
@@ -212,11 +214,6 @@ public final class Participant implements AutoCloseable {
             threads.shutdown();
             threads.awaitTermination(1, TimeUnit.MINUTES);
         }
-    }
-
-    private static Message messageOf(Delivery d, boolean givenUp) {
-        var p = d.getProperties();
-        return new Message(p.getType(), p.getHeaders(), d.getBody(), p.getMessageId(), p.getContentType(), givenUp);
     }
 
     /** The queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. */
