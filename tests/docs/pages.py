@@ -103,6 +103,9 @@ def check_links(pages):
         for link in re.findall(r"\]\(([^)#: \n]+)[)#]", text):
             if not (pages.root / page).parent.joinpath(link).exists():
                 pages.complain(page, f"the link to {link} leads nowhere")
+    for page in sorted(p.name for p in pages.files("docs/*.md")):
+        if page != "README.md" and f"]({page})" not in pages.read("docs/README.md"):
+            pages.complain("docs/README.md", f"{page} is not in the list of all pages")
 
 
 def check_references(pages):
