@@ -48,7 +48,7 @@ std::string began(std::string const& version, std::string const& steps, std::str
 }
 
 std::string const began_with_1 = began("1", "3 reserve@stock=compensatable charge@bank=pivot",
-                                       R"(\"id\":\"k\",\"customer\":\"ann\",\"trail\":\"\")");
+                                       R"(\"id\":\"k\",\"customer\":\"ann\",\"trail\":\"\",\"extra\":1.50)");
 std::string const began_with_2 =
     began("2", "4 reserve@stock=compensatable insure@bank=compensatable charge@bank=pivot",
           R"(\"id\":\"k\",\"customer\":\"ann\",\"trail\":\"\",\"note\":\"gift\",\"extra\":1.50)");
