@@ -80,8 +80,8 @@ case ${1:-} in
     mkdir -p "$conform/node_modules"
     ln -sfn "$root/build/languages/typescript-test" "$conform/node_modules/skald-participant"
     for program in participant mistakes; do cp "tests/conform/typescript/$program.ts" "$conform/$program.mts"; done
-    build/languages/typescript-test/node_modules/.bin/tsc --outDir "$conform" --module NodeNext --target ES2022 --strict --skipLibCheck \
-      --typeRoots build/languages/typescript-test/node_modules/@types --types node "$conform"/*.mts
+    build/languages/typescript-test/node_modules/.bin/tsc --rootDir "$conform" --outDir "$conform" --module NodeNext --target ES2022 \
+      --strict --skipLibCheck --typeRoots build/languages/typescript-test/node_modules/@types --types node "$conform"/*.mts
     tests/conform/check.sh typescript "exec node $conform/participant.mjs" "exec node $conform/mistakes.mjs"
     (cd tests/conform/go && go build -buildvcs=false -o "$root/build/languages/conform-go-build/" ./...)
     tests/conform/check.sh go "exec $root/build/languages/conform-go-build/participant" "exec $root/build/languages/conform-go-build/mistakes"
