@@ -76,7 +76,7 @@ const reset = `RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE A
 export function guard(settings: GuardSettings = {}): Guard {
   const verify = (client: pg.PoolClient, done: (error?: Error) => void): void => void client.query(reset).then(() => done(), done);
   const pool = new pg.Pool({ verify, connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], max: settings.connections ?? 8,
-    connectionTimeoutMillis: 10000, lock_timeout: 5000, statement_timeout: 30000, idle_in_transaction_session_timeout: 30000 } as pg.PoolConfig);
+    connectionTimeoutMillis: 10000, lock_timeout: 5000, statement_timeout: 30000, idle_in_transaction_session_timeout: 30000 });
   pool.on("error", () => undefined); // an idle connection was lost: the next one is opened when it is needed
   const guarded = settings.guarded ?? ((req) => !["GET", "HEAD", "OPTIONS"].includes(req.method ?? ""));
   const made = (req: GuardedRequest, res: ServerResponse, next: (error?: unknown) => void): void => {
@@ -110,7 +110,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
   try {
     answer = await handled(met, req, res, next, body, settings.handlerMs ?? 30000);
   } catch (error) {
-    await ended(met, "ROLLBACK");
+    await rolledBack(met);
     throw error;
   }
   if (!answer) release(met.client, true); // a statement may still be under way
@@ -278,10 +278,10 @@ function madeOf(res: ServerResponse, body: Buffer): Made {
   return { status: res.statusCode, type: String(res.getHeader("content-type") ?? ""), headers, body };
 }
 
-/** False if the transaction did not end so: its connection is lost then. */
-async function ended(by: Claimed, how: "COMMIT" | "ROLLBACK"): Promise<boolean> {
-  const done = await by.client.query(how).then(() => true, () => false);
-  release(by.client, by.state.lost ?? (how === "ROLLBACK" && !done));
+/** False if it could not be: its connection is lost then. */
+async function rolledBack(by: Claimed): Promise<boolean> {
+  const done = await by.client.query("ROLLBACK").then(() => true, () => false);
+  release(by.client, by.state.lost ?? !done);
   return done;
 }
 
@@ -289,7 +289,7 @@ async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed 
   const { context, state } = by;
   if (answer.status >= 500 || state.raised || context.leavesNothing || (passing.has(answer.status) && !context.isFinal)) {
     const isOurs = await by.client.query("SELECT skald.assert_requested($1)", [by.taken]).then(() => true, (error) => error.code !== "2D000");
-    if (!(await ended(by, "ROLLBACK")) || state.lost) return away();
+    if (!(await rolledBack(by)) || state.lost) return away();
     if (!isOurs) return endedItself();
     return state.contended && (answer.status >= 500 || state.raised) ? inTheWay() : answer;
   }
@@ -302,7 +302,7 @@ async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed 
     release(by.client, false);
     return answer;
   } catch (error: any) {
-    const isOpen = await ended(by, "ROLLBACK");
+    const isOpen = await rolledBack(by);
     if (isOpen && !state.lost) {
       if (contention.has(error.code)) return inTheWay();
       return error.code === "2D000" ? endedItself()
@@ -311,7 +311,7 @@ async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed 
     if (!committing) return away();
     // Whether it was committed is what the guard knows. If it was not, the handler can't be run again here: the client sends it again.
     const met = await again().catch(unknown);
-    if (!("status" in met)) return (await ended(met, "ROLLBACK")), away();
+    if (!("status" in met)) return (await rolledBack(met)), away();
     return met.status === 409 || met.status === 503 ? unknown() : { ...met, headers: met.headers.filter(([name]) => name !== "Idempotency-Replayed") };
   }
 }
