@@ -267,14 +267,13 @@ def test_a_process_takes_what_comes_is_killed_and_ends_when_told(shop: Shop) -> 
         channel.basic_publish("skald", "payments", m.body, pika.BasicProperties(
             type=m.type, message_id=m.message_id, headers=dict(m.headers), content_type="application/json", delivery_mode=2))
 
-    def has_queue() -> bool:
+    def is_served() -> bool:  # a queue is bound some time after it was declared
         try:
-            broker.channel().queue_declare("skald.payments.parked", passive=True)
-            return True
+            return bool(broker.channel().queue_declare("skald.payments", passive=True).method.consumer_count)
         except pika.exceptions.ChannelClosedByBroker:
             return False
 
-    wait_for(has_queue)
+    wait_for(is_served)
     for number in range(30):
         send(number)
         if number % 10 == 5:
