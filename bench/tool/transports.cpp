@@ -26,7 +26,6 @@ using wall = std::chrono::system_clock;  // the server's clock too, which is on 
 
 constexpr int clients_at_most = 64;
 constexpr auto placed_within = 60s;
-constexpr auto tick = 5ms;  // a look costs the server a tenth of a saga
 
 /// Clients that place an order each time they are let.
 class permitted_load
@@ -114,10 +113,11 @@ transport_figures run_over_transport(bench const& b, bench_databases& databases,
     fleet services{b.chosen, b.interruptions, databases, {who, b.chosen.tcp}};
     auto const since = ask(databases.at(orders), sql::server_now)[0][0].as<std::string>();
     permitted_load load{services.http_port(), std::min(under_way, clients_at_most)};
+    auto const every = 5ms;  // a look costs the server a tenth of a saga
     auto const from = wall::now() + std::chrono::seconds{b.chosen.warm_up};
     auto const until = from + std::chrono::seconds{b.chosen.seconds};
     std::optional<cpu_split> cpu_before;
-    services.wait_for("the load", std::chrono::seconds{b.chosen.warm_up + b.chosen.seconds} + 60s, tick, [&] {
+    services.wait_for("the load", std::chrono::seconds{b.chosen.warm_up + b.chosen.seconds} + 60s, every, [&] {
         // Of those alone: to count all that have ended costs more than a saga, and more with each.
         load.top_up(ask(databases.at(orders), sql::ended_of, load.under_way()), under_way);
         if (!cpu_before && wall::now() >= from) cpu_before = meters.cpu(services);
