@@ -73,9 +73,6 @@ class Skald(ConanFile):
         toolchain.cache_variables["SKALD_BUILD_TOOLS"] = bool(self.options.tools)
         for part in ("TESTS", "EXAMPLES", "BENCH", "REFERENCE"):
             toolchain.cache_variables[f"SKALD_BUILD_{part}"] = False
-        # All files of a target as one: it is built once, and takes a third of the time so.
-        toolchain.cache_variables["CMAKE_UNITY_BUILD"] = True
-        toolchain.cache_variables["CMAKE_UNITY_BUILD_BATCH_SIZE"] = "0"
         toolchain.generate()
         CMakeDeps(self).generate()
         PkgConfigDeps(self).generate()

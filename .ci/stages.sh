@@ -31,7 +31,7 @@ declare -A about=(
   [demo]='three hundred orders through the demonstration'
   [browser]='the console in a real browser: every page and act, by keyboard, without a script, narrow and dark'
   [image]='the image is built, and the order example runs in its containers'
-  [packages]='packages for Debian 12 and 13, installed, used, upgraded and purged in bare roots'
+  [packages]='packages for Debian 12 and 13, installed, used, upgraded and purged in bare roots; the one of Conan'
   [metrics]='a real Prometheus scrapes the example, and its counters equal what SQL says'
   [fuzz]='a quarter of a minute of made-up bytes for each reader of the bytes of strangers'
 )
@@ -73,7 +73,10 @@ stage_languages() {
 stage_metrics() { configure && scripts/observability.sh; }
 stage_traces() { scripts/traces.sh; }
 stage_browser() { scripts/setup.sh --browser && configure && cmake --build --preset default --target order_service shipping_service faulty_payment_service skald_cli && tests/console/browser/browser.sh docs/pictures; }
-stage_packages() { scripts/packages.sh --release bookworm --test && scripts/packages.sh --release trixie --test; }
+stage_packages() {
+  scripts/packages.sh --release bookworm --test && scripts/packages.sh --release trixie --test &&
+    scripts/packages.sh --conan
+}
 stage_image() { scripts/image.sh; }
 stage_fuzz() { scripts/fuzz.sh --minutes 0.25; }
 

@@ -24,7 +24,7 @@ every saga must end within a bound, and three databases say whether anything was
   --cluster     a RabbitMQ, or a Kafka, of three nodes, which fail one at a time
   --transport T rabbitmq (default); kafka; postgres: messages go from database to database, and nothing befalls a broker
   --only KIND   only faults of that kind (the report lists them)
-  --calm S      how many seconds everything may take to come to rest afterwards (default 120)
+  --calm S      how many seconds may pass afterwards in which no saga ends, until all have (default 120)
   --gateway     a payment provider charges, which misbehaves now and then; its ledger must say what the orders say
   --json FILE   write the figures to FILE (default build/chaos.json)
   --help        this text

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Debian's packages of Skald, built and tried out in roots of their own. See usage() below.
+# Debian's packages of Skald, built and tried out in roots of their own, and Conan's. See usage() below.
 set -euo pipefail
 
 self=$(readlink -f -- "${BASH_SOURCE[0]}")
@@ -8,10 +8,12 @@ readonly self root made=$root/build/packages
 
 release=
 test=
+conan=
 
 usage() {
   cat <<'USAGE'
 usage: scripts/packages.sh [--release bookworm|trixie] [--test]
+       scripts/packages.sh --conan
 
 Builds libskald0.1, libskald-dev, skald-tools and skald-doc of what is in this tree, looks at them with lintian, and puts
 them into build/packages/RELEASE.
@@ -20,6 +22,8 @@ them into build/packages/RELEASE.
                 which must have what packaging/debian/control names under Build-Depends
   --test        also installs them in another bare root of that release: a program is built there by find_package and by
                 pkg-config and run, the packages are upgraded from an older version, and purged. Needs --release
+  --conan       Conan's package instead, on this machine's own libraries (scripts/setup.sh): built, and README.md's program
+                with it, by a Conan that pip installs in build/packages
   --help        this text
 USAGE
 }
@@ -35,6 +39,7 @@ parse() {
     case $1 in
       -h | --help) usage && exit 0 ;;
       --test) test=1 ;;
+      --conan) conan=1 ;;
       --release)
         [[ ${2-} == bookworm || ${2-} == trixie ]] || die '--release is bookworm or trixie'
         release=$2 && shift
@@ -44,6 +49,7 @@ parse() {
     shift
   done
   [[ $release || ! $test ]] || die '--test needs --release'
+  [[ ! $conan || ! $release ]] || die '--conan and --release do not go together'
 }
 
 # The one place that has it is CMakeLists.txt.
@@ -117,6 +123,17 @@ try_in_root() {
   say "tried in a bare $release"
 }
 
+create_conan() {
+  local venv=$made/conan-venv
+  export CONAN_HOME=$made/conan
+  [[ -x $venv/bin/pip ]] || python3 -m venv "$venv" || die 'python3-venv is missing: scripts/setup.sh --languages'
+  "$venv/bin/pip" install --quiet 'conan>=2.4,<3'
+  "$venv/bin/conan" profile detect --force >/dev/null 2>&1
+  # No remote: what it is built on comes from this machine.
+  "$venv/bin/conan" create "$root" --no-remote -s compiler.cppstd=20 -o '&:system=True'
+  say "Conan's package is built and used in $SECONDS s"
+}
+
 unmount() {
   local where
   for where in "$made"/root-{build,test}; do
@@ -129,6 +146,10 @@ unmount() {
 main() {
   parse "$@"
   find_version
+  if [[ $conan ]]; then
+    create_conan
+    return
+  fi
   if [[ ! $release ]]; then
     name=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")
     export_tree "$made/here/skald"

@@ -67,9 +67,10 @@ case ${1:-} in
     export PYTHONDONTWRITEBYTECODE=1 SKALD=$root/build/tools/skald ORDER_SERVICE=$root/build/examples/order_saga/order_service
     (cd sdk/python && "$root/build/languages/python-test/bin/pytest" --quiet -p no:cacheprovider)
     (cd sdk/python && "$root/build/languages/python-test/bin/mypy" --cache-dir "$root/build/languages/mypy" skald tests)
-    mkdir -p build/languages/typescript-test
+    # As a program installs it that uses it, from a copy that has nothing yet.
+    rm -rf build/languages/typescript-{test,user} && mkdir -p build/languages/typescript-{test,user}
     cp -r sdk/typescript/{package.json,package-lock.json,tsconfig.json,src,test} build/languages/typescript-test
-    npm --prefix build/languages/typescript-test ci --silent
+    npm --prefix build/languages/typescript-user install --silent "$root/build/languages/typescript-test"
     (cd build/languages/typescript-test && npm test --silent)
     (cd sdk/go && test -z "$(gofmt -l .)" && go vet ./... && go test -count=1 -race ./...)
     mvn -q -B "-Dmaven.repo.local=$root/build/languages/maven" -f sdk/java/pom.xml "-Dout=$root/build/languages/java-test" verify
@@ -79,8 +80,8 @@ case ${1:-} in
     mkdir -p "$conform/node_modules"
     ln -sfn "$root/build/languages/typescript-test" "$conform/node_modules/skald-participant"
     for program in participant mistakes; do cp "tests/conform/typescript/$program.ts" "$conform/$program.mts"; done
-    build/languages/typescript-test/node_modules/.bin/tsc --rootDir "$conform" --outDir "$conform" --module NodeNext --target ES2022 --strict --skipLibCheck \
-      --typeRoots build/languages/typescript-test/node_modules/@types --types node "$conform"/*.mts
+    build/languages/typescript-test/node_modules/.bin/tsc --rootDir "$conform" --outDir "$conform" --module NodeNext --target ES2022 \
+      --strict --skipLibCheck --typeRoots build/languages/typescript-test/node_modules/@types --types node "$conform"/*.mts
     tests/conform/check.sh typescript "exec node $conform/participant.mjs" "exec node $conform/mistakes.mjs"
     (cd tests/conform/go && go build -buildvcs=false -o "$root/build/languages/conform-go-build/" ./...)
     tests/conform/check.sh go "exec $root/build/languages/conform-go-build/participant" "exec $root/build/languages/conform-go-build/mistakes"

@@ -50,8 +50,8 @@ SELECT floor(extract(epoch FROM finished_at - $1::timestamptz)
  WHERE finished_at >= $1::timestamptz AND finished_at < $2::timestamptz AND finished_at IS NOT NULL AND expiring IS NULL
  GROUP BY 1 ORDER BY 1
 
--- name: ended_since
-SELECT count(*) FROM skald.saga WHERE created_at >= $1::timestamptz AND status = 'completed'
+-- name: ended_of
+SELECT key FROM skald.saga WHERE scope = '' AND key = ANY ($1::text[]) AND status = 'completed'
 
 -- name: state_of
 SELECT status::text FROM skald.saga WHERE (scope, key) = ('', $1::text)

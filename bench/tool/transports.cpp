@@ -14,6 +14,9 @@
 #include <stdexcept>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/ranges.h>
 
 namespace skald_bench {
 namespace {
@@ -34,12 +37,20 @@ public:
             threads_.emplace_back([this](std::stop_token const& stop) { run_client(stop); });
     }
 
-    /// So many are under way, let in and not yet placed included. Throws a client's error, if one had any.
-    void top_up(std::int64_t ended, int under_way)
+    /// The keys of those under way, as PostgreSQL writes an array. Throws a client's error, if one had any.
+    std::string under_way()
     {
         std::lock_guard const lock{mutex_};
         if (failure_) std::rethrow_exception(failure_);
-        permits_ = std::max<std::int64_t>(0, under_way - (std::ssize(sent_) - ended));
+        return fmt::format("{{{}}}", fmt::join(under_way_, ","));
+    }
+
+    /// So many are under way from now on, let in and not yet placed included.
+    void top_up(pqxx::result const& ended, int under_way)
+    {
+        std::lock_guard const lock{mutex_};
+        for (auto const& row : ended) under_way_.erase(row[0].c_str());
+        permits_ = std::max<std::int64_t>(0, under_way - std::ssize(under_way_));
         changed_.notify_all();
     }
 
@@ -62,6 +73,7 @@ private:
             for (std::unique_lock lock{mutex_}; changed_.wait(lock, stop, [this] { return permits_ > 0; });) {
                 --permits_;
                 auto const key = keys.make();
+                under_way_.insert(key);
                 sent_.emplace(key, wall::now());
                 lock.unlock();
                 place_order(client, key);
@@ -78,6 +90,7 @@ private:
     std::mutex mutex_;
     std::condition_variable_any changed_;
     std::int64_t permits_{};
+    std::unordered_set<std::string> under_way_;
     std::unordered_map<std::string, wall::time_point> sent_;
     std::exception_ptr failure_;
     std::vector<std::jthread> threads_;
@@ -99,24 +112,23 @@ transport_figures run_over_transport(bench const& b, bench_databases& databases,
     machine const meters{databases, broker_port(b.chosen, who)};
     fleet services{b.chosen, b.interruptions, databases, {who, b.chosen.tcp}};
     auto const since = ask(databases.at(orders), sql::server_now)[0][0].as<std::string>();
-    auto const ended_since = [&] {
-        return ask(databases.at(orders), sql::ended_since, since)[0][0].as<std::int64_t>();
-    };
-
     permitted_load load{services.http_port(), std::min(under_way, clients_at_most)};
-    auto const tick = under_way < clients_at_most ? 1ms : 5ms;
+    auto const every = 5ms;  // a look costs the server a tenth of a saga
     auto const from = wall::now() + std::chrono::seconds{b.chosen.warm_up};
     auto const until = from + std::chrono::seconds{b.chosen.seconds};
     std::optional<cpu_split> cpu_before;
-    services.wait_for("the load", std::chrono::seconds{b.chosen.warm_up + b.chosen.seconds} + 60s, tick, [&] {
-        load.top_up(ended_since(), under_way);
+    services.wait_for("the load", std::chrono::seconds{b.chosen.warm_up + b.chosen.seconds} + 60s, every, [&] {
+        // Of those alone: to count all that have ended costs more than a saga, and more with each.
+        load.top_up(ask(databases.at(orders), sql::ended_of, load.under_way()), under_way);
         if (!cpu_before && wall::now() >= from) cpu_before = meters.cpu(services);
         return wall::now() >= until;
     });
     if (cpu_before) made.cpu = meters.cpu(services) - *cpu_before;
     load.end();
-    services.wait_for("the last sagas", 600s, 20ms,
-                      [&] { return ended_since() >= std::ssize(load.sent()) && !is_anything_unsent(databases); });
+    services.wait_for("the last sagas", 600s, 20ms, [&] {
+        load.top_up(ask(databases.at(orders), sql::ended_of, load.under_way()), 0);
+        return load.under_way() == "{}" && !is_anything_unsent(databases);
+    });
     services.stop();
 
     std::vector<double> ends;

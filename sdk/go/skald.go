@@ -15,12 +15,12 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/errgroup"
 )
 
 const contendedMax, lostMax = 50, 5 // in a row, before they count as an attempt of the step
@@ -48,7 +48,7 @@ type Context struct {
 	Version, Attempt              int    // Version: of the data, as it came. Attempt: from 1
 	Key                           string // the same for every attempt and delivery: what to give another system as the idempotency key
 	taken, verdict, event, why    string
-	isCompensation                bool
+	work                          int // of Options.run
 	data                          []byte
 	changes                       map[string]any
 }
@@ -77,37 +77,40 @@ type Options struct {
 	DeadlineMS int                                            `json:"deadline_ms,omitempty"`
 	Kind       string                                         `json:"kind"` // set by the function that adds the step
 	Upcast     func(data []byte, version int) ([]byte, error) `json:"-"`    // makes data of an older version data of this one
-	run        map[bool]func(*Context) error                  // whether it is the compensation
+	run        []func(*Context) error                         // the step and, if it has one, its compensation
 }
 
 // Compensatable adds a step that may reject and can be undone.
 func Compensatable[Data any](p *Participant, definition, step string, execute, compensate Work[Data], options Options) {
-	p.add(definition+"/"+step, "compensatable", options, typed(execute, compensate))
+	add(p, definition+"/"+step, "compensatable", options, execute, compensate)
 }
 
 // Pivot adds the point of no return: it may reject, and can't be undone.
 func Pivot[Data any](p *Participant, definition, step string, execute Work[Data], options Options) {
-	p.add(definition+"/"+step, "pivot", options, typed(execute))
+	add(p, definition+"/"+step, "pivot", options, execute)
 }
 
 // Retriable adds a step after the pivot: it is tried until it succeeds.
 func Retriable[Data any](p *Participant, definition, step string, execute Work[Data], options Options) {
-	p.add(definition+"/"+step, "retriable", options, typed(execute))
+	add(p, definition+"/"+step, "retriable", options, execute)
 }
 
-func typed[Data any](works ...Work[Data]) map[bool]func(*Context) error {
-	made := map[bool]func(*Context) error{}
-	for i, work := range works {
+func add[Data any](p *Participant, name, kind string, options Options, works ...Work[Data]) {
+	if _, there := p.steps[name]; there {
+		panic("skald: step " + name + " is there twice") // the program is wrong, as with http.Handle
+	}
+	options.Kind = kind
+	for _, work := range works {
 		work := work
-		made[i == 1] = func(c *Context) error {
+		options.run = append(options.run, func(c *Context) error {
 			var data Data
 			if err := json.Unmarshal(c.data, &data); err != nil {
 				return Malformed(err.Error())
 			}
 			return work(c, data)
-		}
+		})
 	}
-	return made
+	p.steps[name] = options
 }
 
 // Participant is a service's process. Add its steps, and change its fields if you must, before Connect or Run.
@@ -118,20 +121,12 @@ type Participant struct {
 	Log                           func(format string, values ...any)
 	Pool                          *pgxpool.Pool // made by Connect
 	steps                         map[string]Options
-	said, database                string
+	database                      string
 }
 
 // New makes a participant from DATABASE_URL and AMQP_URL.
 func New(service string) *Participant {
-	return &Participant{service, os.Getenv("DATABASE_URL"), os.Getenv("AMQP_URL"), 4, false, log.Printf, nil, map[string]Options{}, "", ""}
-}
-
-func (p *Participant) add(name, kind string, options Options, run map[bool]func(*Context) error) {
-	if _, there := p.steps[name]; there {
-		panic("skald: step " + name + " is there twice") // the program is wrong, as with http.Handle
-	}
-	options.Kind, options.run = kind, run
-	p.steps[name] = options
+	return &Participant{service, os.Getenv("DATABASE_URL"), os.Getenv("AMQP_URL"), 4, false, log.Printf, nil, map[string]Options{}, ""}
 }
 
 // Connect opens the database, which must be this service's. What is wrong with the steps is said here.
@@ -150,12 +145,7 @@ func (p *Participant) Connect(ctx context.Context) error {
 			return err
 		}
 	}
-	said, err := json.Marshal(p.steps)
-	if err != nil {
-		return err
-	}
-	p.said = string(said)
-	return p.Pool.QueryRow(ctx, "SELECT skald.host($1, $2)::text", p.Service, p.said).Scan(&p.database)
+	return p.Pool.QueryRow(ctx, "SELECT skald.host($1, $2)::text", p.Service, p.steps).Scan(&p.database)
 }
 
 // Process processes a delivery, which can be acked afterwards, and returns what happened, by the name that logs use. givenUp: it came from the
@@ -163,26 +153,26 @@ func (p *Participant) Connect(ctx context.Context) error {
 func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool) (event string, err error) {
 	m.Body = append([]byte{}, m.Body...) // not NULL
 	for contended, lost := 1, 1; ; {
-		ended, refused := (*ending)(nil), &pgconn.PgError{}
+		refused := &pgconn.PgError{}
 		c, isLost, err := p.run(ctx, m, givenUp)
-		if err == nil {
-			return c.event, nil
-		}
 		isContention := errors.As(err, &refused) && strings.Contains("40001 40P01 55P03", refused.Code)
-		if isContention && (contended < contendedMax || c.taken == "") {
+		switch {
+		case err == nil:
+			return c.event, nil
+		case isContention && (contended < contendedMax || c.taken == ""):
 			time.Sleep(time.Duration(rand.Intn(250)) * time.Millisecond * time.Duration(contended) / contendedMax)
 			contended = contended%contendedMax + 1
-		} else if isLost && c.taken != "" && lost < lostMax {
-			lost++
-		} else if c.taken == "" {
+		case c.taken == "":
 			return "", err
-		} else {
+		case isLost && lost < lostMax:
+			lost++
+		default:
+			ended := &ending{"fail($1, $2, $3)", err.Error()}
+			if refused.Code == "2D000" || errors.Is(err, pgx.ErrTxClosed) {
+				ended.call = "give_up($1, $2, 'transaction_ended', $3)"
+			}
 			if !errors.As(err, &ended) {
 				p.Log("%s failed: %v", m.MessageId, err)
-				ended = &ending{"fail($1, $2, $3)", err.Error()}
-				if refused.Code == "2D000" || errors.Is(err, pgx.ErrTxClosed) {
-					ended.call = "give_up($1, $2, 'transaction_ended', $3)"
-				}
 			}
 			return event, p.Pool.QueryRow(ctx, "SELECT skald."+ended.call, c.taken, m.Body, text(ended.why)).Scan(&event)
 		}
@@ -199,11 +189,11 @@ func (p *Participant) run(ctx context.Context, m amqp.Delivery, givenUp bool) (c
 	err = pgx.BeginTxFunc(ctx, connection, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		c.Tx = tx
 		err := tx.QueryRow(ctx, `SELECT verdict, coalesce(event, 'step.completed'), coalesce(why, ''), coalesce(scope, ''), coalesce(key, ''),
-			       coalesce(definition, ''), coalesce(version, 0), coalesce(step, ''), coalesce(is_compensation, false), coalesce(attempt, 0),
+			       coalesce(definition, ''), coalesce(version, 0), coalesce(step, ''), coalesce(is_compensation::int, 0), coalesce(attempt, 0),
 			       coalesce(taken::text, ''), concat(key, ':', step, CASE WHEN is_compensation THEN '.compensate' END)
 			  FROM skald.take($1, $2, $3, $4, $5, coalesce(nullif($6, ''), 'application/json'), $7)`,
-			text(m.Type), headersOf(m.Headers), m.Body, p.said, text(m.MessageId), text(m.ContentType), givenUp).
-			Scan(&c.verdict, &c.event, &c.why, &c.Scope, &c.Saga, &c.Definition, &c.Version, &c.Step, &c.isCompensation, &c.Attempt, &c.taken, &c.Key)
+			text(m.Type), headersOf(m.Headers), m.Body, p.steps, text(m.MessageId), text(m.ContentType), givenUp).
+			Scan(&c.verdict, &c.event, &c.why, &c.Scope, &c.Saga, &c.Definition, &c.Version, &c.Step, &c.work, &c.Attempt, &c.taken, &c.Key)
 		if err == nil && c.verdict == "run" {
 			return p.steps[c.Definition+"/"+c.Step].apply(c, m.Body)
 		} else if c.event == "delivery.parked" || c.event == "step.parked" {
@@ -227,7 +217,7 @@ func (o Options) apply(c *Context, sent []byte) (err error) {
 		sent = c.data
 	}
 	if err == nil {
-		err = o.run[c.isCompensation](c)
+		err = o.run[c.work](c)
 	}
 	if err == nil && len(c.changes) > 0 {
 		sent, err = c.changed()
@@ -240,16 +230,15 @@ func (o Options) apply(c *Context, sent []byte) (err error) {
 
 func (c *Context) changed() ([]byte, error) {
 	members := map[string]json.RawMessage{}
-	err := json.Unmarshal(c.data, &members)
-	for member, value := range c.changes {
-		if err == nil {
-			members[member], err = dump(value)
-		}
-	}
-	if err != nil {
+	if err := json.Unmarshal(c.data, &members); err != nil {
 		return nil, err
 	}
-	return dump(members)
+	for member, value := range members {
+		if _, isChanged := c.changes[member]; !isChanged {
+			c.changes[member] = value
+		}
+	}
+	return dump(c.changes)
 }
 
 // Run processes what comes until SIGTERM, SIGINT or the end of the context. Connections that are lost are opened again.
@@ -274,76 +263,71 @@ func (p *Participant) consume(ctx context.Context) error {
 	}
 	defer broker.Close()
 	channel, err := broker.Channel()
-	if err == nil {
-		err = p.expectQueues(channel)
+	if err == nil && !p.Declared {
+		err = p.declare(channel)
 	}
 	if err == nil {
 		err = channel.Qos(p.Lanes*2, 0, false)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	ended := make(chan error, p.Lanes+1)
-	running := 0
-	for ; running <= p.Lanes && err == nil; running++ {
-		queue := "skald." + p.Service
-		if running == 0 {
+	if err != nil {
+		return err
+	}
+	lanes, ctx := errgroup.WithContext(ctx)
+	for lane := 0; lane <= p.Lanes; lane++ {
+		queue, givenUp := "skald."+p.Service, lane == 0
+		if givenUp {
 			queue += ".parked"
 		}
-		var deliveries <-chan amqp.Delivery
-		deliveries, err = channel.Consume(queue, "", false, false, false, false, nil)
-		go func(givenUp bool) { ended <- p.work(ctx, deliveries, givenUp) }(running == 0)
+		deliveries, err := channel.Consume(queue, "", false, false, false, false, nil)
+		lanes.Go(func() error {
+			for err == nil && ctx.Err() == nil {
+				err = p.processNext(ctx, deliveries, givenUp)
+			}
+			return err
+		})
 	}
-	if err == nil {
-		p.Log("%s is ready", p.Service)
-		err = <-ended
-		running--
-	}
-	for stop(); running > 0; running-- {
-		<-ended
-	}
-	return err
+	p.Log("%s is ready", p.Service)
+	return lanes.Wait()
 }
 
-// work returns nil when the context has ended: what is not acked then comes again.
-func (p *Participant) work(ctx context.Context, deliveries <-chan amqp.Delivery, givenUp bool) (err error) {
-	for err == nil && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case delivery, open := <-deliveries:
-			if !open {
-				return errors.New("the broker has closed the connection or deleted the queue")
-			}
-			if _, err = p.Process(context.Background(), delivery, givenUp); err == nil { // to its end, whatever the process is told
-				err = delivery.Ack(false)
-			}
+// processNext returns nil when the context has ended, too: what is not acked then comes again.
+func (p *Participant) processNext(ctx context.Context, deliveries <-chan amqp.Delivery, givenUp bool) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case delivery, open := <-deliveries:
+		if !open {
+			return errors.New("the broker has closed the connection or deleted the queue")
 		}
+		if _, err := p.Process(context.Background(), delivery, givenUp); err != nil { // to its end, whatever the process is told
+			return err
+		}
+		return delivery.Ack(false)
 	}
-	return err
 }
 
-// expectQueues makes the queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused.
-func (p *Participant) expectQueues(channel *amqp.Channel) (err error) {
-	declare, queue := channel.QueueDeclare, "skald."+p.Service
-	if p.Declared {
-		declare = channel.QueueDeclarePassive
-	}
+// declare makes the queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused.
+func (p *Participant) declare(channel *amqp.Channel) error {
+	queue := "skald." + p.Service
+	parked := amqp.Table{"x-queue-type": "quorum"}
 	left := amqp.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": p.database}
 	limited := amqp.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": p.Service,
 		"x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
-	for _, one := range []struct {
-		name, exchange string
-		arguments      amqp.Table
-	}{{queue + ".database", "", left}, {queue, "skald", limited}, {queue + ".parked", "skald.parked", amqp.Table{"x-queue-type": "quorum"}}} {
-		if one.exchange != "" && !p.Declared && err == nil {
-			err = channel.ExchangeDeclare(one.exchange, "direct", true, false, false, false, nil)
-		}
-		if err == nil {
-			_, err = declare(one.name, true, false, false, false, one.arguments)
-		}
-		if one.exchange != "" && !p.Declared && err == nil {
-			err = channel.QueueBind(one.name, p.Service, one.exchange, false, nil)
+	for name, arguments := range map[string]amqp.Table{queue + ".database": left, queue: limited, queue + ".parked": parked} {
+		if _, err := channel.QueueDeclare(name, true, false, false, false, arguments); err != nil {
+			return err
 		}
 	}
-	return err
+	for exchange, bound := range map[string]string{"skald": queue, "skald.parked": queue + ".parked"} {
+		err := channel.ExchangeDeclare(exchange, "direct", true, false, false, false, nil)
+		if err == nil {
+			err = channel.QueueBind(bound, p.Service, exchange, false, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func dump(data any) ([]byte, error) {
@@ -354,13 +338,12 @@ func dump(data any) ([]byte, error) {
 	return bytes.TrimSuffix(made.Bytes(), []byte("\n")), err
 }
 
-// text is what a text column takes.
+// text is what a text column takes: bytes that are no UTF-8, and NUL, as \xNN.
 func text(value string) string {
 	var made strings.Builder
-	for size := 0; len(value) > 0; value = value[size:] {
-		r := rune(0)
-		if r, size = utf8.DecodeRuneInString(value); r == 0 || r == utf8.RuneError && size == 1 {
-			fmt.Fprintf(&made, `\x%02x`, value[0])
+	for i, r := range value {
+		if r == 0 || r == '\uFFFD' && !strings.HasPrefix(value[i:], "\uFFFD") {
+			fmt.Fprintf(&made, `\x%02x`, value[i])
 		} else {
 			made.WriteRune(r)
 		}

@@ -78,7 +78,7 @@ outcome by SQL. scripts/chaos.sh builds what this needs, starts a private Postgr
   --seed N              the same orders and the same sequence of faults again (default: random, printed)
   --rate N              orders per second (default 20)
   --clients N           how many clients order at the same time (default 16)
-  --calm S              how many seconds it may take to come to rest afterwards (default 120)
+  --calm S              how many seconds may pass afterwards in which no saga ends, until all have (default 120)
   --transport T         how messages travel: rabbitmq (default), kafka, or postgres, where nothing befalls a broker
   --only KIND           only faults of that kind
   --gateway FILE        the program `gateway`: it charges, and misbehaves now and then

@@ -18,7 +18,7 @@ struct settings
     double orders_per_second{20};
     int clients{16};
     std::uint64_t seed{};
-    std::chrono::seconds calm_max{120};  // how long the shop may take to come to rest once the faults have ended
+    std::chrono::seconds calm_max{120};  // how long nothing may end, once the faults have ended, until all has
     std::string transport{"rabbitmq"};   // SKALD_TRANSPORT
     std::string only;                    // one kind of fault, to study it alone
     std::filesystem::path services;

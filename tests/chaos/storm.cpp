@@ -139,7 +139,7 @@ void storm::rage()
     summary_.stormed = std::chrono::duration_cast<milliseconds>(clock::now() - began);
 }
 
-/// The faults end, and from then on only a limited time may pass.
+/// The faults end, and from then on only a limited time may pass in which no saga ends.
 void storm::calm_down()
 {
     figures_.phase = "the faults have ended";
@@ -151,17 +151,20 @@ void storm::calm_down()
     }
     resume_all(chosen_.shop.orders_database);
     auto const began = clock::now();
-    while (!has_come_to_rest() && clock::now() - began < chosen_.calm_max) {
+    auto last_end = began;
+    while (!has_come_to_rest() && clock::now() - last_end < chosen_.calm_max) {
         kiosk_.place_due();
+        auto const ended = census_.ended();
         tick();
+        if (census_.ended() != ended) last_end = clock::now();
     }
     summary_.recovered = std::chrono::duration_cast<milliseconds>(clock::now() - began);
     if (has_come_to_rest()) return;
-    progress_.note(fmt::format("not at rest after {} s; sagas that have not ended:", chosen_.calm_max.count()));
+    progress_.note(fmt::format("for {} s nothing has ended; not ended:", chosen_.calm_max.count()));
     if (databases_)
         for (auto const& line : databases_->describe_unfinished(unfinished_shown)) progress_.note("  " + line);
     findings_.push_back(
-        skald::rig::found("not at rest in time", {fmt::format("{} s were not enough", chosen_.calm_max.count())}));
+        skald::rig::found("not at rest in time", {fmt::format("for {} s nothing ended", chosen_.calm_max.count())}));
 }
 
 void storm::repeat_late()

@@ -43,5 +43,6 @@ TEST_CASE("the versions that are under way are counted, and what no saga needs m
     CHECK(none < first);
     CHECK(first != std::string::npos);
     CHECK(says(page, "at charge-payment (parked) 1"));
+    CHECK(says(page, R"(<span><a href="/?key=2">2</a> <span class="soft">)"));
     CHECK(says(bob.get("/steps"), "href=\"/versions\""));
 }

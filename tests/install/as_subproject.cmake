@@ -17,7 +17,7 @@ function(configure name lines)
     run(${PYTHON} ${ROOT}/tests/docs/pages.py program ${ROOT} README.md ${WORK}/${name}/payments.cpp)
     # Quickly built: as one file for each target, and not optimised.
     run(${CMAKE_COMMAND} -S ${WORK}/${name} -B ${WORK}/${name}/build -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER}
-        -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_CXX_FLAGS_DEBUG=-O0" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0)
+        -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_CXX_FLAGS_DEBUG=-O0")
     # Neither Skald's tests nor what only they need.
     run(${CMAKE_COMMAND} --build ${WORK}/${name}/build --target help)
     foreach(part tests tools bench examples)

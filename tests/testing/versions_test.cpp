@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+using namespace skald;
 using namespace skald::test;
 using skald::testing::rows;
 
@@ -35,6 +36,43 @@ constexpr auto recorded_1 =
     R"("x-saga":"rent","x-saga-version":"1","x-saga-home":"stock","x-attempt":"1",)"
     R"("x-saga-itinerary":"forward 3/3 reserve@stock=compensatable charge@bank=pivot hand-over@stock=retriable"},)"
     R"("body":"{\"id\":\"k\",\"customer\":\"ann\",\"trail\":\"reserve charge\",\"extra\":1.50}"})";
+
+// The first delivery of a saga of that version, as a process with SKALD_RECORD_DELIVERIES writes it.
+std::string began(std::string const& version, std::string const& steps, std::string const& data)
+{
+    return R"({"format":"skald.delivery/1","destination":"stock","message_id":"k:reserve","type":"reserve",)"
+           R"("content_type":"application/json","headers":{"x-idempotency-key":"k:reserve","x-saga-scope":"",)"
+           R"("x-saga":"rent","x-saga-version":")" +
+           version + R"(","x-saga-home":"stock","x-attempt":"1","x-saga-itinerary":"forward 1/)" + steps +
+           R"( hand-over@stock=retriable"},"body":"{)" + data + "}\"}\n";
+}
+
+std::string const began_with_1 = began("1", "3 reserve@stock=compensatable charge@bank=pivot",
+                                       R"(\"id\":\"k\",\"customer\":\"ann\",\"trail\":\"\",\"extra\":1.50)");
+std::string const began_with_2 =
+    began("2", "4 reserve@stock=compensatable insure@bank=compensatable charge@bank=pivot",
+          R"(\"id\":\"k\",\"customer\":\"ann\",\"trail\":\"\",\"note\":\"gift\",\"extra\":1.50)");
+
+// The compensations write down what they got, too.
+std::vector<skald::testing::remaining> const written_down{{"stock", "did"}, {"bank", "did"}};
+skald::testing::proof_options const quickly{.quick = true, .remains = written_down};
+
+// As version 3, with an upcast that forgets the note.
+service forgetful_service(std::string const& name)
+{
+    using v = rental_version<3>;
+    constexpr auto plan = define("rent", v::reserve, v::charge, v::hand_over)
+                              .versioned(3, upcast<rental_2, rental_3>([](rental_2 const& old) {
+                                             return rental_3{old.id, old.customer, old.trail, {}};
+                                         }))
+                              .retired(v::insure);
+    service s{name};
+    s.migrate("0001_did", rental_tables);
+    if (name == "stock")
+        s.host(plan, v::reserve, undoable<rental_3>{"reserve"}).host(plan, v::hand_over, handing_over<rental_3>{});
+    else s.host(plan, v::charge, charging_rent<rental_3>{}).host(plan, v::insure, undoable<rental_3>{"insure"});
+    return s;
+}
 
 }  // namespace
 
@@ -103,6 +141,30 @@ TEST_CASE("a recording of an old version is read by the build of the new one, an
     CHECK(kit->replay_recorded(recorded_1) == 1);
     kit->run_to_the_end();
     CHECK(kit->ask("stock", handed_over) == rows{"ann: reserve charge "});
+}
+
+TEST_CASE("data as version 1 and 2 sent it runs through every schedule of the build of version 3")
+{
+    auto const kit = make_rentals<3, 3>();
+    auto const proofs = kit->prove_recorded(began_with_1 + recorded_1 + '\n' + began_with_2, quickly);
+    REQUIRE(proofs.size() == 2);  // recorded_1 begins none
+    CHECK(proofs[0]);
+    CHECK(proofs[1]);
+    CHECK(proofs[0].schedules() < proofs[1].schedules());  // insure is in the plan of version 2 alone
+    CHECK_THROWS_WITH_AS(kit->prove_recorded(recorded_1), doctest::Contains("none begins a saga"), skald::data_error);
+}
+
+TEST_CASE("a proof names the members of older data that an upcast loses, except for those that are named")
+{
+    skald::testing::harness kit;
+    kit.add(forgetful_service("stock")).add(forgetful_service("bank"));
+    auto const said = kit.prove_recorded(began_with_2, quickly).front();
+    CHECK_FALSE(said);
+    CHECK_MESSAGE(is_in(said.report(), "an upcast loses what data of version 2 has: /note\n"), said.report());
+    CHECK(is_in(said.cause(), "{.dropped = {\"/note\"}}"));
+    CHECK(kit.prove_recorded(began_with_2, {.quick = true, .remains = written_down, .dropped = {"/note"}}).front());
+    CHECK_FALSE(kit.prove_exactly_once(rental_version<2>::plan, rental_2{"1", "ann", "", "gift"}, quickly));
+    CHECK(kit.prove_exactly_once(rental_version<2>::plan, rental_2{"1", "ann", "", {}}, quickly));
 }
 
 TEST_CASE("a recording that the new build can't read says which delivery, and why; one of a step that is gone, too")

@@ -35,6 +35,13 @@ struct order_3
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(order_3, id, buyer, note, cents)
 
+struct strict_order
+{
+    std::string id, name;
+    std::optional<std::string> note;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(strict_order, id, name, note)
+
 constexpr compensatable<order_3> charge{"charge", "payments"};
 constexpr compensatable<order_3> check_stock{"check-stock", "payments"};
 constexpr pivot<order_3> ship{"ship", "shipping"};
@@ -110,6 +117,15 @@ TEST_CASE("members that no version knows pass through an upcast byte for byte, a
     CHECK(runtime::upcast(at_version{1}.m, first_body) ==
           R"({"id":"o-1","weight":1.50,"note":"v1","buyer":"bob","cents":0})");
     CHECK_FALSE(runtime::upcast(at_version{4}.m, first_body));
+}
+
+TEST_CASE("what the old type says by default goes to a new one that requires it, and unknown members with it")
+{
+    using required = upcasting<order_2, strict_order, decltype([](order_2 const& old) {
+                                   return strict_order{old.id, old.note.value_or("none"), old.note};
+                               })>;
+    CHECK(required::apply(R"({"id":"o-1","customer":"bob","weight":1.50})") ==
+          R"({"id":"o-1","weight":1.50,"name":"none","note":null})");
 }
 
 TEST_CASE("older data that its own version's type can't read is refused, and says which type")

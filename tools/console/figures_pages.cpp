@@ -210,9 +210,12 @@ markup versions_of(postgres::connection& c)
         auto const sagas = one["sagas"].get<std::int64_t>(), stuck = one["stuck"].get<std::int64_t>();
         auto const name = one["definition"].get<std::string>();
         markup oldest;
-        if (sagas > 0)
-            oldest = markup{one["oldest"].get<std::string>() + ", "} +
-                     styled("span", "soft", duration(std::chrono::seconds{one["oldest_seconds"].get<std::int64_t>()}));
+        if (sagas > 0) {
+            auto const key = one["oldest"].get<std::string>();
+            auto const age = std::chrono::seconds{one["oldest_seconds"].get<std::int64_t>()};
+            oldest = element("span", element("a", {{"href", link("/", {{"key", key}})}}, key) + markup{" "} +
+                                         styled("span", "soft", duration(age)));
+        }
         rows.push_back({element("a", {{"href", link("/", {{"definition", name}})}}, name), one["version"].dump(),
                         number(sagas), stuck == 0 ? markup{"0"} : styled("span", "no", number(stuck)), oldest,
                         places_of(one)});
@@ -228,7 +231,7 @@ markup versions_of(postgres::connection& c)
 response versions_page(context const& with)
 {
     return page(with, "Versions", "Steps",
-                element("h1", {{"class", "quiet"}}, "Versions") +
+                element("h1", "Versions") +
                     styled("p", "soft",
                            "How many sagas of which version are under way, at each home. All are counted, so this page "
                            "is not asked for again by itself.") +

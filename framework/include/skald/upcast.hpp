@@ -22,6 +22,13 @@
 
 namespace skald {
 
+namespace detail {
+
+/// Takes out of `came.known` what was not received: what the old type says by default, the new one may require.
+void forget_defaults(received_data& came);
+
+}  // namespace detail
+
 /// One upcast, for definition::versioned(). Members that neither type knows pass through it.
 template <class Old, class Current, class Function>
 struct upcasting
@@ -31,6 +38,7 @@ struct upcasting
     {
         detail::received_data came;
         auto const old = detail::read_data<Old>(body, came, {"the body", "the type of its version"});
+        detail::forget_defaults(came);
         return detail::write_data(static_cast<Current>(Function{}(old)), came);
     }
 };

@@ -1,9 +1,9 @@
 // Writes a step's changes into the received data: what they do not touch keeps its bytes. Declared in
-// skald/detail/data.hpp; the rules are those of docs/data.md.
+// skald/detail/data.hpp and upcast.hpp; the rules are those of docs/data.md.
 #include "core/array_pairs.hpp"
 #include "core/json_values.hpp"
 
-#include <skald/detail/data.hpp>
+#include <skald/upcast.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -275,7 +275,31 @@ private:
     std::string out_{};
 };
 
+// What is an object, or an array of as many, in both.
+void keep_received(json const& received, json& known)
+{
+    if (received.is_object() && known.is_object()) {
+        for (auto it = known.begin(); it != known.end();) {
+            auto const whole = received.find(it.key());
+            if (whole == received.end()) {
+                it = known.erase(it);
+                continue;
+            }
+            keep_received(*whole, *it);
+            ++it;
+        }
+    }
+    else if (received.is_array() && known.is_array() && received.size() == known.size()) {
+        for (std::size_t i = 0; i < received.size(); ++i) keep_received(received[i], known[i]);
+    }
+}
+
 }  // namespace
+
+void forget_defaults(received_data& came)
+{
+    keep_received(came.whole, came.known);
+}
 
 std::string write_changes(received_data& came, json const& after)
 {

@@ -205,7 +205,7 @@ void consumer::take_back(std::uint64_t generation)
 {
     generation_ = generation;
     for (auto& [number, one] : std::exchange(out_, {})) {
-        if (one.is_suspect()) --partitions_.at(one.from).suspects_out;
+        is_back(one);
         put_back(std::move(one));
     }
 }
@@ -216,8 +216,14 @@ std::optional<consumer::copy> consumer::find_out(ports::delivery_tag tag)
     if (found == out_.end()) return {};
     auto one = std::move(found->second);
     out_.erase(found);
-    if (one.is_suspect()) --partitions_.at(one.from).suspects_out;
+    is_back(one);
     return one;
+}
+
+void consumer::is_back(copy const& one)
+{
+    auto& together = partitions_.at(one.from).together;
+    if (auto const found = together.find(together_max(one.returns)); found != together.end()) together.erase(found);
 }
 
 void consumer::settle(transports::requests const& asked)

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,7 @@ private:
         std::map<std::int64_t, int> copies{};  // of each that is out, how many are
         record_ptr next{};                     // read, and there was no room for it
         bool is_leaving{};
-        int suspects_out{};
+        std::multiset<std::size_t> together{};  // for each copy that is out, together_max()
     };
 
     /// One delivery.
@@ -108,12 +109,13 @@ private:
     bool take_of(place const& where, partition& of, std::vector<ports::delivery>& into);
     bool take_next(place const& where, partition& of, std::vector<ports::delivery>& into);
     void take_again(std::vector<ports::delivery>& into);
-    bool may_go_out(place const& where, partition const& of, bool is_suspect) const;
+    static bool may_go_out(partition const& of, std::size_t copies, int returns);
     bool has_suspect_waiting(place const& where) const;
     ports::delivery hand_over(copy one, routed_record const& as);
     void put_back(copy one);
     void settle(copy const& one);
     std::optional<copy> find_out(ports::delivery_tag tag);
+    void is_back(copy const& one);
 
     void commit(bool waits);
     std::string text_of(partition const& of, std::int64_t ahead = 0) const;

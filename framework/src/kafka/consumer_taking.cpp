@@ -31,6 +31,9 @@ bool consumer::take(transports::mailbox& box)
     for (auto one = first; one != partitions_.end(); ++one) more = take_of(one->first, one->second, taken) || more;
     for (auto one = partitions_.begin(); one != first; ++one) more = take_of(one->first, one->second, taken) || more;
     last_taken_ = first == partitions_.end() ? place{} : first->first;
+    // Or they would not be counted if one of them ends this process now.
+    bool const has_suspect = std::ranges::any_of(taken, [](auto const& one) { return one.returns >= suspect_after; });
+    if (has_suspect && !joins_until_) commit(true);
     SKALD_FAILPOINT_IF(!taken.empty(), "consumer.delivered");
     for (auto const& one : box.deliver(std::move(taken)))
         if (auto back = find_out(one.tag)) put_back(std::move(*back));
@@ -40,7 +43,7 @@ bool consumer::take(transports::mailbox& box)
 void consumer::take_again(std::vector<ports::delivery>& into)
 {
     for (auto& one : std::exchange(again_, {})) {
-        if (!may_go_out(one.from, partitions_.at(one.from), one.is_suspect())) {
+        if (!may_go_out(partitions_.at(one.from), 1, one.returns)) {
             again_.push_back(std::move(one));
             continue;
         }
@@ -49,11 +52,11 @@ void consumer::take_again(std::vector<ports::delivery>& into)
     }
 }
 
-// A suspect is alone: nothing goes out beside it, and what is out beside it is waited for.
-bool consumer::may_go_out(place const& where, partition const& of, bool is_suspect) const
+// Where there are too many, what is out is waited for.
+bool consumer::may_go_out(partition const& of, std::size_t copies, int returns)
 {
-    if (of.suspects_out > 0) return false;
-    return !is_suspect || std::ranges::none_of(out_, [&](auto const& one) { return one.second.from == where; });
+    if (of.together.empty()) return true;
+    return of.together.size() + copies <= std::min(*of.together.begin(), together_max(returns));
 }
 
 bool consumer::has_suspect_waiting(place const& where) const
@@ -89,17 +92,16 @@ bool consumer::take_next(place const& where, partition& of, std::vector<ports::d
         return true;
     }
     if (!std::ranges::all_of(as.to, [this](std::size_t to) { return routes_[to].has_room(); })) return false;
-    bool const is_suspect = of.done.returns(offset) >= suspect_after;
-    if (!may_go_out(where, of, is_suspect) || has_suspect_waiting(where)) return false;
-    if (is_suspect && joins_until_) return false;
+    auto const returns = of.done.returns(offset);
+    if (!may_go_out(of, as.to.size(), returns) || has_suspect_waiting(where)) return false;
+    if (returns >= suspect_after && joins_until_) return false;
     auto const record = std::exchange(of.next, nullptr);
     of.done.hand_out(offset);
     of.copies.emplace(offset, static_cast<int>(as.to.size()));
     is_uncommitted_ = true;
-    if (is_suspect) commit(true);  // or it would not be counted if it ends this process now
     for (auto const to : as.to) {
         ++routes_[to].out;
-        into.push_back(hand_over({where, record, to, of.done.returns(offset)}, as));
+        into.push_back(hand_over({where, record, to, returns}, as));
     }
     return true;
 }
@@ -113,7 +115,7 @@ ports::delivery consumer::hand_over(copy one, routed_record const& as)
     made.problem = as.problem;
     made.message = routes_.addressed(as.message, one.to);
     made.handler = routes_[one.to].handler;
-    if (one.is_suspect()) ++partitions_.at(one.from).suspects_out;
+    partitions_.at(one.from).together.insert(together_max(one.returns));
     out_.emplace(last_number_, std::move(one));
     return made;
 }

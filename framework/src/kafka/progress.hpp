@@ -5,7 +5,9 @@
 // out, which Kafka does not count.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -13,9 +15,19 @@
 
 namespace skald::kafka_detail {
 
-/// A delivery that came back so often may be what ends the process: it is handed out alone, or all that are out when it
-/// does so would be counted and given up with it.
+/// A delivery that came back so often may be what ends the process, or may only have been out along with that.
 inline constexpr int suspect_after = 5;
+
+/// How many may be out of a partition beside and with one that came back so often: fewer each time, so that of many
+/// suspects the one is found, and the others are done in few turns. In the end it is alone, or all that are out with it
+/// would be given up too.
+constexpr std::size_t together_max(int returns)
+{
+    constexpr std::size_t at_first = 64;
+    if (returns < suspect_after) return std::numeric_limits<std::size_t>::max();
+    auto const fewer = 2 * (returns - suspect_after);
+    return fewer >= 6 ? 1 : at_first >> fewer;
+}
 
 /// Threads: one.
 class progress

@@ -1,11 +1,15 @@
 // What a harness does with recorded deliveries.
+#include "core/body_reference.hpp"
+#include "core/envelope.hpp"
 #include "core/recorded_delivery.hpp"
 #include "runtime/upcasting.hpp"
 #include "testing/harness_implementation.hpp"
+#include "testing/prover.hpp"
 
 #include <skald/errors.hpp>
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -44,7 +48,39 @@ catch (std::exception const& error) {
     return error.what();
 }
 
+using beginnings = std::map<std::pair<std::string, int>, std::pair<core::envelope, std::string>>;
+
+// The deliveries with which sagas begin: the first of each version, and what it brought.
+beginnings beginnings_in(std::vector<core::message> const& messages)
+{
+    beginnings found;
+    for (auto const& one : messages) {
+        if (one.destination != service_of(one) || core::reference_in(one)) continue;
+        auto const read = core::read_envelope(one);
+        auto const* const e = std::get_if<core::envelope>(&read);
+        if (e == nullptr || e->itinerary.position != core::position{core::direction::forward, 0}) continue;
+        found.try_emplace({e->definition, e->version}, *e, one.body);
+    }
+    if (found.empty())
+        throw data_error{"recorded deliveries: none begins a saga, which is what a proof needs: record the first step "
+                         "of one, with SKALD_RECORD_DELIVERIES in the service that has it"};
+    return found;
+}
+
 }  // namespace
+
+std::vector<proof> harness::prove_recorded(std::string_view lines, proof_options const& options)
+{
+    std::vector<proof> proofs;
+    for (auto const& [name, begins] : beginnings_in(recorded_for(implementation_->begun(), lines))) {
+        auto const& [with, data] = begins;
+        std::vector<planned_step> plan;
+        plan.reserve(with.itinerary.steps.size());
+        for (auto const& one : with.itinerary.steps) plan.push_back({one.name, one.service, one.kind});
+        proofs.push_back(prove({name.first, name.second, plan, data, {}}, options));
+    }
+    return proofs;
+}
 
 std::size_t harness::replay_recorded(std::string_view lines)
 {

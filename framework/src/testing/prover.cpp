@@ -1,6 +1,7 @@
 #include "testing/prover.hpp"
 
 #include "skald_testing_queries.hpp"
+#include "testing/lost_members.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -51,7 +52,7 @@ proof prover::prove()
     restoration_.emplace(simulation_, options_.remains);
     restoration_->remember();
     simulation_.limit_attempts(options_.attempts_max);
-    if (explore_all()) {
+    if (keeps_all_members() && explore_all()) {
         if (options_.quick && options_.only.empty()) leave_repeated_places();
         planned_ = proof_.schedules() + (options_.quick ? 0 : options_.sampled);
         for (auto const& one : known_) planned_ += one.places.size();
@@ -84,6 +85,31 @@ bool prover::explore_all()
         std::erase_if(ways, [&only](way const& w) { return w.name != only.name && w.name != only.like; });
     }
     return std::ranges::all_of(ways, [this](way const& along) { return explore(along); });
+}
+
+// What an upcast loses is lost undisturbed as well: no schedule would show it.
+bool prover::keeps_all_members()
+{
+    if (what_.received) return true;
+    for (auto const& planned : what_.plan) {
+        auto const& steps = simulation_.service(std::string{planned.service}).steps();
+        auto lost = lost_members(steps, what_, planned.name);
+        std::erase_if(lost, [this](std::string const& member) {
+            return std::ranges::any_of(options_.dropped, [&](std::string const& named) {
+                return member == named || member.starts_with(named + '/');
+            });
+        });
+        if (lost.empty()) continue;
+        std::string names;
+        for (auto const& one : lost) names.append(names.empty() ? "" : ", ").append(one);
+        fail("an upcast loses what data of version " + std::to_string(what_.version) + " has: " + names, "forward", "",
+             "whatever they hold, the step " + std::string{planned.name} +
+                 " reads the same. Carry them over in the upcast, or name what is left out on purpose: {.dropped = "
+                 "{\"" +
+                 lost.front() + "\"}}");
+        return false;
+    }
+    return true;
 }
 
 // Each place stays in the first way that passes it.

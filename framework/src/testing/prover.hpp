@@ -38,6 +38,7 @@ private:
     std::vector<inner::way> ways() const;
     void tell_progress();
     bool explore_all();
+    bool keeps_all_members();
     void leave_repeated_places();
     bool explore(inner::way const& along);
     bool is_like(inner::way const& along, inner::final_state const& left);

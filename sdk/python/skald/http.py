@@ -1,22 +1,27 @@
-"""Requests that are sent twice and take effect once, for FastAPI and Starlette: docs/http-languages.md. A handler runs in the transaction that has
+"""Requests that are sent twice and take effect once, for FastAPI: docs/http-languages.md. A handler runs in the transaction that has
 claimed its Idempotency-Key; its response is stored with what it has written, and is given to whoever sends the same request again."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import os
 import random
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 
 import psycopg
 from fastapi import FastAPI, Request
+from fastapi.exception_handlers import http_exception_handler, request_validation_exception_handler
 from fastapi.exceptions import RequestValidationError
 from psycopg import errors
+from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from . import _dump
@@ -29,25 +34,39 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 TRIES_MAX, WAIT_MAX = 3, 30
+CONTENTION = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 PASSING = {401, 403, 408, 409, 425, 429}  # a retry may get another response
 OWN = {b"connection", b"content-length", b"content-type", b"date", b"keep-alive", b"transfer-encoding", b"trailer", b"upgrade"}
 
 
 @dataclass
 class RequestContext:
-    """What a handler can use while it runs. It must not be kept."""
+    """What a handler can use until it has responded."""
 
-    connection: psycopg.AsyncConnection[Any]
-    """In Skald's transaction: do not end it."""
+    _connection: psycopg.AsyncConnection[Any] = field(repr=False)
     scope: str
     key: str
     taken: str
     is_final: bool = False
     """Stores the response although its status is 401, 403, 408, 409, 425 or 429."""
-    is_malformed: bool = field(default=False, repr=False)
+    _is_used: bool = field(default=False, repr=False)
+    _has_ended: bool = field(default=False, repr=False)
+    _raised: BaseException | None = field(default=None, repr=False)
+    _met: Exception | None = field(default=None, repr=False)
+
+    @property
+    def connection(self) -> psycopg.AsyncConnection[Any]:
+        """In Skald's transaction: do not end it, and do not keep it."""
+        if self._has_ended:
+            raise RuntimeError("the request has been responded to: what a handler does with `ctx` comes before its response")
+        return self._connection
 
     async def sql(self, query: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> psycopg.AsyncCursor[Any]:
-        return await self.connection.execute(query, values)
+        try:
+            return await self.connection.execute(query, values)
+        except psycopg.Error as error:
+            self._met = error
+            raise
 
     async def start(self, definition: str, itinerary: str, data: Any, *, version: int = 1, deadline: timedelta | None = None,
                     attributes: Mapping[str, str] | None = None) -> None:
@@ -79,19 +98,83 @@ def _problem(name: str | None, status: int, title: str, detail: str) -> _Respons
     return _Response(status, "application/problem+json", [["Retry-After", "1"]] if status == 503 else [], body, name)
 
 
-class Guard:
-    """`guarded`: which requests need a key; `scope`: whose request it is (docs/http.md), '' if there is no function."""
+class _Again(Exception):
+    """The transaction was rolled back through no fault of the request."""
 
-    def __init__(self, database_url: str | None = None, connections: int = 8, scope: Callable[[Request], str] | None = None,
-                 guarded: Callable[[Request], bool] = lambda r: r.method not in ("GET", "HEAD", "OPTIONS")) -> None:
-        self.scope, self.guarded = scope, guarded
+
+class _TooSlow(Exception):
+    pass
+
+
+class _Run:
+    """The application at work on a request. What it sends is kept; with its last byte it waits for finish(), so that its background tasks follow
+    the response."""
+
+    def __init__(self, app: App, scope: Scope, body: bytes) -> None:
+        self._sent: list[MutableMapping[str, Any]] = []
+        self._bodies = [{"type": "http.request", "body": body, "more_body": False}]
+        self._responded, self._may_go_on = asyncio.get_running_loop().create_future(), asyncio.Event()
+        self._task = asyncio.ensure_future(app({**scope, "extensions": {}}, self._receive, self._send))
+
+    async def _receive(self) -> MutableMapping[str, Any]:
+        if self._bodies:
+            return self._bodies.pop()
+        await self._may_go_on.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
+        self._sent.append(message)
+        if message["type"] == "http.response.body" and not message.get("more_body") and not self._responded.done():
+            self._responded.set_result(None)
+            await self._may_go_on.wait()
+
+    async def response(self, seconds: float) -> _Response:
+        """Raises what the application raises, and _TooSlow."""
+        await asyncio.wait({self._task, self._responded}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not self._responded.done():
+            if not self._task.done():
+                raise _TooSlow
+            self._task.result()
+            raise RuntimeError("the application ended without a response")
+        head = next(m for m in self._sent if m["type"] == "http.response.start")
+        types = [value.decode("latin-1") for name, value in head["headers"] if name.lower() == b"content-type"]
+        headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in head["headers"] if name.lower() not in OWN]
+        return _Response(head["status"], types[0] if types else "", headers, b"".join(m.get("body", b"") for m in self._sent))
+
+    async def finish(self) -> None:
+        """Once the response is out. Raises what the application raised."""
+        self._may_go_on.set()
+        await self._task
+
+    async def cancel(self) -> None:
+        self._task.cancel()
+        await asyncio.wait({self._task}, timeout=1)
+
+
+class Guard:
+    """`guarded`: which requests need a key; `scope`: whose request it is (docs/http.md), '' if there is no function; `handler_seconds`: how long a
+    handler may take; `body_max`: the largest body."""
+
+    def __init__(self, database_url: str | None = None, connections: int = 8, scope: Callable[[Request], str | Awaitable[str]] | None = None,
+                 guarded: Callable[[Request], bool] = lambda r: r.method not in ("GET", "HEAD", "OPTIONS"),
+                 handler_seconds: float = 30, body_max: int = 262144) -> None:
+        self.scope, self.guarded, self.handler_seconds, self.body_max = scope, guarded, handler_seconds, body_max
         self._pool = AsyncConnectionPool(
             database_url or os.environ["DATABASE_URL"], min_size=0, max_size=connections, timeout=10, open=False, configure=self._configure,
+            reset=self._reset,
             kwargs={"autocommit": True, "options": "-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"})
 
     @staticmethod
     async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
         await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+        await connection.set_read_only(False)
+        await Guard._reset(connection)
+
+    @staticmethod
+    async def _reset(connection: psycopg.AsyncConnection[Any]) -> None:
+        # What a handler has left in its session (docs/session.md). What follows a COMMIT or ROLLBACK of its own must write nothing.
+        await connection.execute("RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE ALL; UNLISTEN *; DISCARD TEMP; "
+                                 "SELECT pg_advisory_unlock_all(); SET default_transaction_read_only = on", prepare=False)
 
     async def close(self) -> None:
         """Closes its connections, when the application ends."""
@@ -101,96 +184,143 @@ class Guard:
         if scope["type"] != "http" or not self.guarded(Request(scope)):
             await app(scope, receive, send)
             return
+        request = Request(scope, receive)
+        try:
+            whose = await self._whose(request)
+            keys = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"idempotency-key"]
+            body = await self._read(request) if keys else b""  # without a key it is refused
+        except HTTPException as error:
+            await (await http_exception_handler(request, error))(scope, receive, send)
+            return
+        except ClientDisconnect:
+            return
+        if body is None:
+            await _problem(None, 413, "Content Too Large", "the body is larger than this server takes").send(send)
+            return
         await self._pool.open()
-        body = b""
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
         wait = _wait_preference(scope["headers"])
         until = asyncio.get_running_loop().time() + min(wait or 0, WAIT_MAX)
         pause = 0.05
         while True:
-            made = await self._respond(app, scope, body)
-            if made.problem != "in-flight" or asyncio.get_running_loop().time() >= until:
+            made, run = await self._respond(app, scope, whose, keys, body)
+            if made is None or made.problem != "in-flight" or asyncio.get_running_loop().time() >= until:
                 break
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2)
-        if made.problem == "in-flight" and wait is not None:
+        if made is not None and made.problem == "in-flight" and wait is not None:
             made.headers.append(["Preference-Applied", f"wait={min(wait, WAIT_MAX)}"])
-        await made.send(send)
+        try:
+            if made is not None:
+                await made.send(send)
+        finally:
+            if run is not None:
+                await run.finish()
 
-    async def _respond(self, app: App, scope: Scope, body: bytes) -> _Response:
+    async def _whose(self, request: Request) -> str:
+        whose = self.scope(request) if self.scope else ""
+        if inspect.isawaitable(whose):
+            whose = await whose
+        if not isinstance(whose, str) or "\0" in whose:
+            raise TypeError(f"`scope` returns whose request it is as a str without NUL, or raises HTTPException(401): it returned {whose!r}")
+        return whose
+
+    async def _read(self, request: Request) -> bytes | None:
+        chunks, size = [], 0
+        async for chunk in request.stream():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > self.body_max:
+                return None
+        return b"".join(chunks)
+
+    async def _respond(self, app: App, scope: Scope, whose: str, keys: list[str], body: bytes) -> tuple[_Response | None, _Run | None]:
+        """The response, or None where the application raised; and the application, which is to go on behind it."""
         doubt = lost = False
         for _ in range(TRIES_MAX):
             committing: list[bool] = []
             try:
-                return await self._run(app, scope, body, committing, doubt)
-            except (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable):
-                lost = False
-                await asyncio.sleep(random.uniform(0, 0.05))
-            except (psycopg.OperationalError, PoolTimeout):
+                async with self._pool.connection() as connection:
+                    try:
+                        return await self._run(connection, app, scope, whose, keys, body, committing, doubt)
+                    except Exception as error:
+                        lost = connection.closed
+                        if lost:
+                            doubt = doubt or bool(committing)
+                        elif not isinstance(error, (_Again, *CONTENTION)):
+                            raise
+                if not lost:
+                    await asyncio.sleep(random.uniform(0, 0.05))
+            except PoolTimeout:
                 lost = True
-                doubt = doubt or bool(committing)
+                break
         if doubt:
             return _problem("outcome-unknown", 503, "It is not known whether the request took effect",
-                            "it is not known whether the request took effect; send it again with the same key to learn it")
+                            "it is not known whether the request took effect; send it again with the same key to learn it"), None
         if lost:
-            return _problem("unavailable", 503, "The database is away", "the database is away; send the request again with the same key")
-        return _problem(None, 503, "Service Unavailable", "others had the same rows each time; nothing was done, send the request again")
+            return _problem("unavailable", 503, "The database is away", "the database is away; send the request again with the same key"), None
+        return _problem(None, 503, "Service Unavailable", "others had the same rows each time; nothing was done, send the request again"), None
 
-    async def _run(self, app: App, scope: Scope, body: bytes, committing: list[bool], doubt: bool) -> _Response:
-        whose = self.scope(Request(scope)) if self.scope else ""
-        keys = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"idempotency-key"]
+    async def _run(self, connection: psycopg.AsyncConnection[Any], app: App, scope: Scope, whose: str, keys: list[str], body: bytes,
+                   committing: list[bool], doubt: bool) -> tuple[_Response | None, _Run | None]:
         query = scope["query_string"]
         target = scope.get("raw_path", scope["path"].encode()) + (b"?" + query if query else b"")
-        async with self._pool.connection() as connection:
-            made: _Response | None = None
-            try:
-                async with connection.transaction():
-                    cursor = await connection.execute(
-                        "SELECT verdict, key, taken::text, problem, status_code, content_type, headers, response"
-                        "  FROM skald.take_request(%s, %s, %s, %s, %s)", (whose, keys, scope["method"], target, body))
-                    row = await cursor.fetchone()
-                    assert row is not None
-                    verdict, key, taken, problem, status, content_type, headers, stored = row
-                    if verdict != "run":
-                        if problem == "in-flight" and doubt:
-                            raise errors.LockNotAvailable("the transaction in doubt may still be open")
-                        return _Response(status, content_type, headers, bytes(stored), problem)
-                    ctx = RequestContext(connection, whose, key, taken)
-                    made = await self._handle(app, scope, body, ctx)
-                    if made.status >= 500 or ctx.is_malformed or (made.status in PASSING and not ctx.is_final):
-                        raise psycopg.Rollback
-                    await connection.execute("SELECT skald.respond(%s, %s, %s, %s, %s)",
-                                             (taken, made.status, made.content_type, json.dumps(made.headers), made.body))
-                    committing.append(True)
-            except errors.InvalidTransactionTermination:
-                return _problem(None, 500, "Internal Server Error", "the service ended its own transaction; part of the request may have taken effect")
-            assert made is not None
-            return made
+        run: _Run | None = None
+        try:
+            async with connection.transaction():
+                cursor = await connection.execute(
+                    "SELECT verdict, key, taken::text, problem, status_code, content_type, headers, response"
+                    "  FROM skald.take_request(%s, %s, %s, %s, %s)", (whose, keys, scope["method"], target, body))
+                row = await cursor.fetchone()
+                assert row is not None
+                verdict, key, taken, problem, status, content_type, headers, stored = row
+                if verdict != "run":
+                    if problem == "in-flight" and doubt:
+                        raise _Again("the transaction in doubt may still be open")
+                    return _Response(status, content_type, headers, bytes(stored), problem), None
+                ctx = RequestContext(connection, whose, key, taken)
+                run = _Run(app, {**scope, "state": {**scope.get("state", {}), "skald": ctx}}, body)
+                made = await self._made(run, ctx)
+                if made is None or not _is_outcome(made, ctx):
+                    if connection.info.transaction_status is not TransactionStatus.INERROR:
+                        await connection.execute("SELECT skald.assert_requested(%s)", (taken,))
+                    raise psycopg.Rollback
+                await connection.execute("SELECT skald.respond(%s, %s, %s, %s, %s)",
+                                         (taken, made.status, made.content_type, json.dumps(made.headers), made.body))
+                committing.append(True)
+        except errors.InvalidTransactionTermination:
+            assert run is not None
+            await run.cancel()
+            return _problem(None, 500, "Internal Server Error", "the service ended its own transaction; part of the request may have taken effect"), None
+        except _TooSlow:
+            return _problem(None, 503, "Service Unavailable", "the request took too long; nothing was done, send it again"), None
+        except BaseException:
+            if run is not None:
+                await run.cancel()
+            raise
+        return made, run
 
-    async def _handle(self, app: App, scope: Scope, body: bytes, ctx: RequestContext) -> _Response:
-        sent: list[MutableMapping[str, Any]] = []
-        bodies = [{"type": "http.request", "body": body, "more_body": False}]
+    async def _made(self, run: _Run, ctx: RequestContext) -> _Response | None:
+        """None: the application raised what it does not handle."""
+        made = None
+        try:
+            made = await run.response(self.handler_seconds)
+        except _TooSlow:
+            await run.cancel()  # a statement may be under way, and ROLLBACK would wait for it
+            raise
+        except Exception as error:
+            ctx._raised = error
+        finally:
+            ctx._has_ended = True
+        if isinstance(ctx._raised, CONTENTION) and (
+                ctx._raised is ctx._met or ctx._connection.info.transaction_status is TransactionStatus.INERROR):
+            raise _Again from ctx._raised
+        return made
 
-        async def receive() -> MutableMapping[str, Any]:
-            if bodies:
-                return bodies.pop()
-            await asyncio.sleep(3600)
-            return {"type": "http.disconnect"}
 
-        async def send(message: MutableMapping[str, Any]) -> None:
-            sent.append(message)
-
-        await app({**scope, "state": {**scope.get("state", {}), "skald": ctx}}, receive, send)
-        head = next(m for m in sent if m["type"] == "http.response.start")
-        types = [value.decode("latin-1") for name, value in head["headers"] if name.lower() == b"content-type"]
-        headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in head["headers"] if name.lower() not in OWN]
-        return _Response(head["status"], types[0] if types else "", headers, b"".join(m.get("body", b"") for m in sent))
+def _is_outcome(made: _Response, ctx: RequestContext) -> bool:
+    # What is answered before the handler has `ctx`, or behind an exception, is not the handler's decision.
+    is_refusal = made.status >= 400 and not ctx._is_used
+    return made.status < 500 and ctx._raised is None and not is_refusal and (made.status not in PASSING or ctx.is_final)
 
 
 def _wait_preference(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
@@ -200,10 +330,15 @@ def _wait_preference(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
     return None
 
 
-def context(request: Request) -> RequestContext:
+async def context(request: Request) -> AsyncIterator[RequestContext]:
     """For a handler: `ctx: RequestContext = Depends(skald.http.context)`."""
     made: RequestContext = request.state.skald
-    return made
+    made._is_used = True
+    try:
+        yield made
+    except BaseException as error:
+        made._raised = error
+        raise
 
 
 class _Middleware:
@@ -220,9 +355,11 @@ def guard(app: FastAPI, **settings: Any) -> Guard:
     """Guards the application's requests, and makes data that does not fit the handler a 400 that is not stored. `settings` are Guard's."""
 
     async def refuse(request: Request, error: Exception) -> Response:
-        if ctx := getattr(request.state, "skald", None):
-            ctx.is_malformed = True
         assert isinstance(error, RequestValidationError)
+        ctx: RequestContext | None = getattr(request.state, "skald", None)
+        if ctx is None:
+            return await request_validation_exception_handler(request, error)
+        ctx._raised = error
         first = error.errors()[0]
         made = _problem("body", 400, "The body is not what this resource takes", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
         return Response(made.body, made.status, media_type=made.content_type)

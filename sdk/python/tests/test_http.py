@@ -11,95 +11,17 @@ import re
 import socket
 import subprocess
 import time
-import uuid
 from pathlib import Path
-from typing import Any, AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, Callable, Iterator
 
 import httpx
 import pika
 import psycopg
 import pytest
-from fastapi import Depends, FastAPI, Response
-from pydantic import BaseModel
+from application import ORDER, Order, Shop, problem, shop, url  # noqa: F401
+from fastapi import Response
 
-import skald.http
 from skald.http import RequestContext
-
-ORDER = b'{"customer": "ada", "sku": "tea", "quantity": 0, "cents": 5}'
-
-
-class Order(BaseModel):
-    quantity: int
-
-
-@pytest.fixture(scope="session")
-def url() -> Iterator[str]:
-    server = os.environ["DATABASE_URL"]
-    name = f"sdk_http_{uuid.uuid4().hex}"
-    url = server.rsplit("/", 1)[0] + "/" + name
-    with psycopg.connect(server, autocommit=True) as c:
-        c.execute(f"CREATE DATABASE {name}")
-        subprocess.run([os.environ["SKALD"], "migrate", "--service", "orders"], check=True, env={**os.environ, "DATABASE_URL": url})
-        yield url
-        c.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-class Shop:
-    """An application with one handler, which does what a test tells it to."""
-
-    def __init__(self, url: str) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.c = psycopg.connect(url, autocommit=True)
-        self.c.execute("CREATE TABLE IF NOT EXISTS note (text text); TRUNCATE note")
-        for table in ("idempotency", "response", "outbox", "saga"):
-            self.c.execute(f"DELETE FROM skald.{table}")
-        self.act: Callable[[RequestContext, Order], Awaitable[Response]] = self.note
-        self.app = FastAPI()
-        self.guard = skald.http.guard(self.app, database_url=url, scope=lambda r: r.headers.get("X-Scope", ""))
-
-        @self.app.post("/orders")
-        async def place(order: Order, ctx: RequestContext = Depends(skald.http.context)) -> Response:
-            return await self.act(ctx, order)
-
-    async def note(self, ctx: RequestContext, order: Order) -> Response:
-        await ctx.sql("INSERT INTO note VALUES (%s)", (ctx.key,))
-        return Response(f'{{"key":"{ctx.key}"}}', 201, {"Location": "/caf\u00e9", "Set-Cookie": "a=b"}, "application/json")
-
-    def send(self, *requests: tuple[str, bytes, dict[str, str]] | Callable[[], Awaitable[None]], target: str = "/orders") -> list[httpx.Response]:
-        async def all_of_them() -> list[httpx.Response]:
-            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
-                async def one(r: Any) -> Any:
-                    if callable(r):
-                        return await r()
-                    key, body, more = r
-                    headers = {"Content-Type": "application/json", **({"Idempotency-Key": key.encode("latin-1")} if key else {}), **more}
-                    return await client.post(target, content=body, headers=headers)
-
-                return [r for r in await asyncio.gather(*map(one, requests)) if r is not None]
-
-        return self.loop.run_until_complete(asyncio.wait_for(all_of_them(), 60))
-
-    def one(self, query: str) -> Any:
-        row = self.c.execute(query).fetchone()
-        return row[0] if row else None
-
-    def notes(self) -> Any:
-        return self.one("SELECT count(*) FROM note")
-
-
-@pytest.fixture
-def shop(url: str) -> Iterator[Shop]:
-    made = Shop(url)
-    yield made
-    made.c.close()
-    made.loop.run_until_complete(made.guard.close())
-    made.loop.close()
-
-
-def problem(response: httpx.Response) -> tuple[int, str]:
-    assert response.headers["content-type"] == "application/problem+json"
-    return response.status_code, response.json()["type"].removeprefix("/problems/")
 
 
 def test_a_request_takes_effect_once_and_its_response_is_replayed(shop: Shop) -> None:
@@ -249,10 +171,11 @@ def test_the_program_of_the_page_runs(shop: Shop, url: str, monkeypatch: pytest.
     assert len(blocks) == 1
     monkeypatch.setenv("DATABASE_URL", url)
     known: dict[str, Any] = {}
-    exec(blocks[0].replace("skald.http.guard(app)", "made = skald.http.guard(app)"), known)
+    exec(blocks[0].replace("skald.http.guard(app,", "made = skald.http.guard(app,"), known)
     shop.c.execute("CREATE TABLE wallet (owner text)")
     shop.app = known["app"]
-    assert [r.status_code for _ in range(2) for r in shop.send(("k", b"", {}), target="/wallets/ada")] == [201, 201]
+    assert [r.status_code for who in ("a-token", "a-token", "b")
+            for r in shop.send(("k", b"", {"Authorization": f"Bearer {who}"}), target="/wallets/ada")] == [201, 201, 401]
     assert [shop.one(f"SELECT count(*) FROM {table}") for table in ("wallet", "skald.saga")] == [1, 1]
     shop.loop.run_until_complete(known["made"].close())
 

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 
-/** What a handler can use while it runs, as `req.skald`. It must not be kept. */
+/** What a handler can use until it has responded, as `req.skald`. */
 export interface RequestContext {
   /** In Skald's transaction: do not end it. */
   readonly client: pg.PoolClient;
@@ -21,7 +21,7 @@ export interface RequestContext {
 
 export interface StartOptions { version?: number; deadlineSeconds?: number; attributes?: Record<string, string> }
 
-export type GuardedRequest = IncomingMessage & { originalUrl?: string; body?: unknown; rawBody?: Buffer; skald?: RequestContext };
+export type GuardedRequest = IncomingMessage & { originalUrl?: string; body?: unknown; rawBody?: Buffer; skald?: RequestContext; [onRaised]?: Raised };
 
 export interface GuardSettings {
   databaseUrl?: string; // default: DATABASE_URL
@@ -29,8 +29,10 @@ export interface GuardSettings {
   connections?: number;
   /** The largest body. Default: 256 KiB. */
   bodyMax?: number;
-  /** Whose request it is (docs/http.md). Default: ''. */
-  scope?: (req: GuardedRequest) => string;
+  /** How long a handler may take to respond. Default: 30,000 ms. */
+  handlerMs?: number;
+  /** Whose request it is (docs/http.md). Default: ''. What it throws goes to Express: an error with `status` 401 is a 401. */
+  scope?: (req: GuardedRequest) => string | Promise<string>;
   /** Which requests need a key. Default: all but GET, HEAD and OPTIONS. */
   guarded?: (req: GuardedRequest) => boolean;
 }
@@ -41,16 +43,20 @@ export interface Guard {
 }
 
 interface Made { status: number; type: string; headers: [string, string][]; body: Buffer; problem?: string }
-interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: { contended?: boolean; lost?: boolean } }
+interface State { contended?: boolean; lost?: boolean; raised?: boolean; ended?: boolean }
+interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
+type Next = (error?: unknown) => void;
+type Raised = (error: unknown, next: Next) => void;
 
+const onRaised = Symbol("skald");
 const triesMax = 3, waitMax = 30;
 const passing = new Set([401, 403, 408, 409, 425, 429]); // a retry may get another response
 const contention = new Set(["40001", "40P01", "55P03"]);
 const own = new Set(["connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding", "trailer", "upgrade"]);
 
-function problem(name: string, status: number, title: string, detail: string): Made {
+function problem(name: string, status: number, title: string, detail: string, more: [string, string][] = []): Made {
   const body = Buffer.from(JSON.stringify({ type: name === "about:blank" ? name : `/problems/${name}`, title, status, detail }));
-  return { status, type: "application/problem+json", headers: status === 503 ? [["Retry-After", "1"]] : [], body, problem: name };
+  return { status, type: "application/problem+json", headers: status === 503 ? [["Retry-After", "1"]] : more, body, problem: name };
 }
 const away = (): Made => problem("unavailable", 503, "The database is away", "the database is away; send the request again with the same key");
 const unknown = (): Made => problem("outcome-unknown", 503, "It is not known whether the request took effect",
@@ -58,9 +64,18 @@ const unknown = (): Made => problem("outcome-unknown", 503, "It is not known whe
 const inTheWay = (): Made => problem("about:blank", 503, "Service Unavailable",
   "others had the same rows each time; nothing was done, send the request again");
 
+const endedItself = (): Made => problem("about:blank", 500, "Internal Server Error",
+  "the service ended its own transaction; part of the request may have taken effect");
+const tooSlow = (): Made => problem("about:blank", 503, "Service Unavailable", "the request took too long; nothing was done, send it again");
+
+// What a handler has left in its session (docs/session.md). What follows a COMMIT or ROLLBACK of its own must write nothing.
+const reset = `RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE ALL; UNLISTEN *; DISCARD TEMP; SELECT pg_advisory_unlock_all();
+  SET default_transaction_read_only = on`;
+
 /** Middleware for Express, before what parses bodies: it reads the body, whose bytes tell a request from another, and parses JSON. */
 export function guard(settings: GuardSettings = {}): Guard {
-  const pool = new pg.Pool({ connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], max: settings.connections ?? 8,
+  const verify = (client: pg.PoolClient, done: (error?: Error) => void): void => void client.query(reset).then(() => done(), done);
+  const pool = new pg.Pool({ verify, connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], max: settings.connections ?? 8,
     connectionTimeoutMillis: 10000, lock_timeout: 5000, statement_timeout: 30000, idle_in_transaction_session_timeout: 30000 });
   pool.on("error", () => undefined); // an idle connection was lost: the next one is opened when it is needed
   const guarded = settings.guarded ?? ((req) => !["GET", "HEAD", "OPTIONS"].includes(req.method ?? ""));
@@ -71,15 +86,14 @@ export function guard(settings: GuardSettings = {}): Guard {
   return Object.assign(made, { close: () => pool.end() });
 }
 
-async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest, res: ServerResponse, next: () => void): Promise<void> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of req) {
-    if ((size += chunk.length) > (settings.bodyMax ?? 262144))
-      return send(res, problem("about:blank", 413, "Content Too Large", "the body is larger than this server takes"));
-    chunks.push(chunk);
-  }
-  const body = Buffer.concat(chunks), scope = settings.scope?.(req) ?? "";
+async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest, res: ServerResponse, next: Next): Promise<void> {
+  watch(req);
+  const scope: unknown = settings.scope ? await settings.scope(req) : "";
+  if (typeof scope !== "string" || scope.includes("\0"))
+    throw new TypeError(`scope() gives whose request it is as a string without NUL, or throws an error with status 401: it gave ${typeof scope}`);
+  // Without a key it is refused.
+  const body = req.headers["idempotency-key"] === undefined ? Buffer.alloc(0) : await bodyOf(req, settings.bodyMax ?? 262144);
+  if (!body) return send(res, problem("about:blank", 413, "Content Too Large", "the body is larger than this server takes", [["Connection", "close"]]));
   const prefers = /(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:[;,]|$)/i.exec(String(req.headers["prefer"] ?? ""));
   const wait = Math.min(Number(prefers?.[1] ?? 0), waitMax);
   let met = await claimed(pool, req, body, scope);
@@ -92,14 +106,44 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     if (met.problem === "in-flight" && prefers) met.headers.push(["Preference-Applied", `wait=${wait}`]);
     return send(res, met);
   }
-  let answer: Made;
+  let answer: Made | undefined;
   try {
-    answer = await handled(met, req, res, next, body);
+    answer = await handled(met, req, res, next, body, settings.handlerMs ?? 30000);
   } catch (error) {
-    await ended(met, "ROLLBACK");
+    await rolledBack(met);
     throw error;
   }
-  send(res, await finished(pool, met, answer, () => claimed(pool, req, body, scope)));
+  if (!answer) release(met.client, true); // a statement may still be under way
+  send(res, !answer ? tooSlow() : await finished(met, answer, () => claimed(pool, req, body, scope)));
+}
+
+async function bodyOf(req: GuardedRequest, most: number): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of req.iterator({ destroyOnReturn: false })) {
+    if ((size += chunk.length) > most) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+const watched = new WeakSet<object>();
+
+/** Has Express tell when a handler throws, or gives next() an error: what an error handler makes a 400 of is not the handler's decision. */
+function watch(req: GuardedRequest): void {
+  const { app } = req as any, layer = Object.getPrototypeOf((app?._router ?? app?.router)?.stack[0] ?? {});
+  const name = ["handleRequest", "handle_request"].find((one) => one in layer);
+  if (!name) throw new Error("guard() is for Express 4 and 5: this is neither");
+  if (watched.has(layer)) return;
+  watched.add(layer);
+  const handle = layer[name];
+  layer[name] = function (of: GuardedRequest & { next?: Next }, res: ServerResponse, next: Next): unknown {
+    const raised = of[onRaised];
+    if (!raised) return handle.call(this, of, res, next);
+    const watching = (then: Next): Next => (error) => (error && error !== "route" && error !== "router" ? raised(error, then) : then(error));
+    if (of.next) of.next = watching(of.next); // what res.sendFile() and res.render() call
+    return handle.call(this, of, res, watching(next));
+  };
 }
 
 /** The request's key, claimed in a transaction that is open; or the response to give. */
@@ -113,7 +157,7 @@ async function claimed(pool: pg.Pool, req: GuardedRequest, body: Buffer, scope: 
     try {
       client = await pool.connect();
       client.on("error", () => (state.lost = true));
-      await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
+      await client.query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
       const { rows: [row] } = await client.query("SELECT *, taken::text AS token FROM skald.take_request($1, $2, $3, $4, $5)",
         [scope, keys, req.method, target, body]);
       if (row.verdict === "run") return { client, taken: row.token, state, context: contextOf(client, scope, row.key, row.token, state) };
@@ -131,24 +175,35 @@ async function claimed(pool: pg.Pool, req: GuardedRequest, body: Buffer, scope: 
 }
 
 function release(client: pg.PoolClient, lost: boolean): void {
-  client.removeAllListeners("error");
-  client.release(lost);
+  const back = (isLost: boolean): void => {
+    client.removeAllListeners("error").on("error", () => undefined);
+    client.release(isLost);
+  };
+  if (lost) back(true);
+  else client.query(reset).then(() => back(false), () => back(true));
 }
 
-function contextOf(client: pg.PoolClient, scope: string, key: string, taken: string, state: Claimed["state"]): RequestContext {
+function contextOf(client: pg.PoolClient, scope: string, key: string, taken: string, state: State): RequestContext {
+  const open = new Proxy(client, { get: (of, name) => {
+    const value = Reflect.get(of, name);
+    return typeof value !== "function" ? value : (...given: unknown[]) => {
+      if (state.ended) throw new Error("the request has been responded to: what a handler does with req.skald comes before its response");
+      return value.apply(of, given);
+    };
+  } });
   const sql = async (query: string, values?: unknown[]): Promise<pg.QueryResult<any>> =>
-    client.query(query, values).catch((error) => {
+    open.query(query, values).catch((error) => {
       state.contended ||= contention.has(error.code);
       throw error;
     });
-  return { client, scope, key, sql, start: async (definition, itinerary, data, more = {}) => {
+  return { client: open, scope, key, sql, start: async (definition, itinerary, data, more = {}) => {
     await sql("SELECT skald.start_requested($1, $2, $3, $4, $5, $6 * interval '1 second', $7)", [taken, definition, itinerary,
       Buffer.from(JSON.stringify(data)), more.version ?? 1, more.deadlineSeconds ?? null, more.attributes ? JSON.stringify(more.attributes) : null]);
   } };
 }
 
-/** What the handlers after this one respond. They write to `res`, which keeps it. */
-async function handled(by: Claimed, req: GuardedRequest, res: ServerResponse, next: () => void, body: Buffer): Promise<Made> {
+/** What the handlers after this one respond, if they do in time. They write to `res`, which keeps it. */
+async function handled(by: Claimed, req: GuardedRequest, res: ServerResponse, next: Next, body: Buffer, most: number): Promise<Made | undefined> {
   Object.assign(req, { skald: by.context, rawBody: body, body, _body: true });
   if (/^application\/(?:[\w.-]+\+)?json\b/i.test(req.headers["content-type"] ?? "")) {
     try {
@@ -158,43 +213,85 @@ async function handled(by: Claimed, req: GuardedRequest, res: ServerResponse, ne
       return problem("body", 400, "The body is not what this resource takes", error.message);
     }
   }
-  const sent: Buffer[] = [], mine = { writeHead: res.writeHead, write: res.write, end: res.end, flushHeaders: res.flushHeaders };
+  const { state } = by, sent: Buffer[] = [];
+  req[onRaised] = (error, then) => {
+    if (!state.ended) (state.raised = true), then(error);
+    else if (res.closed) then(error);
+    else res.once("close", () => then(error)); // the response comes first
+  };
   const keep = (chunk: unknown, encoding: unknown): void => {
+    if (state.ended) return;
     if (typeof chunk === "string") sent.push(Buffer.from(chunk, typeof encoding === "string" ? encoding as BufferEncoding : "utf8"));
     else if (chunk instanceof Uint8Array) sent.push(Buffer.from(chunk));
   };
   const called = (...values: unknown[]): void => values.forEach((value) => typeof value === "function" && value());
-  await new Promise<void>((resolve) => {
+  let timer: NodeJS.Timeout | undefined;
+  const made = await new Promise<Made | undefined>((resolve) => {
+    timer = setTimeout(resolve, most, undefined);
     Object.assign(res, {
       flushHeaders: () => undefined,
       writeHead: (status: number, ...more: unknown[]) => {
         res.statusCode = status;
-        for (const [name, value] of Object.entries(more.find((one) => typeof one === "object") ?? {})) res.setHeader(name, value as string);
+        const given = pairsOf(more.find((one) => typeof one === "object" && one !== null) ?? {});
+        given.forEach(([header]) => res.removeHeader(header));
+        given.forEach(([header, value]) => res.appendHeader(header, value));
         return res;
       },
       write: (chunk: unknown, encoding?: unknown, done?: unknown) => (keep(chunk, encoding), called(encoding, done), true),
-      end: (chunk?: unknown, encoding?: unknown, done?: unknown) => (keep(chunk, encoding), called(chunk, encoding, done), resolve(), res),
+      end: (chunk?: unknown, encoding?: unknown, done?: unknown) => {
+        keep(chunk, encoding);
+        called(chunk, encoding, done);
+        if (!state.ended) resolve(madeOf(res, Buffer.concat(sent)));
+        state.ended = true;
+        close(res);
+        return res;
+      },
     });
     next();
   });
-  Object.assign(res, mine);
-  const headers = res.getHeaderNames().filter((name) => !own.has(name))
-    .flatMap((name) => [res.getHeader(name)!].flat().map((value): [string, string] => [name, String(value)]));
-  return { status: res.statusCode, type: String(res.getHeader("content-type") ?? ""), headers, body: Buffer.concat(sent) };
+  clearTimeout(timer);
+  state.ended = true;
+  for (const name of ["flushHeaders", "writeHead", "write", "end", ...closed, "headersSent"]) delete (res as any)[name];
+  return made;
 }
 
-/** False if the transaction did not end so: its connection is lost then. */
-async function ended(by: Claimed, how: "COMMIT" | "ROLLBACK"): Promise<boolean> {
-  const done = await by.client.query(how).then(() => true, () => false);
-  release(by.client, by.state.lost ?? (how === "ROLLBACK" && !done));
+const closed = ["setHeader", "appendHeader", "removeHeader", "writeHead"];
+
+/** A second response fails as in plain Express, although the first one is not out yet. */
+function close(res: ServerResponse): void {
+  const refuse = (): never => {
+    throw Object.assign(new Error("Cannot set headers after they are sent to the client"), { code: "ERR_HTTP_HEADERS_SENT" });
+  };
+  for (const name of closed) Object.assign(res, { [name]: refuse });
+  Object.defineProperty(res, "headersSent", { value: true, configurable: true });
+}
+
+function pairsOf(given: object): [string, string | string[]][] {
+  const pairs = !Array.isArray(given) ? Object.entries(given) : Array.isArray(given[0]) ? given
+    : given.flatMap((name, i) => (i % 2 ? [] : [[name, given[i + 1]]]));
+  return pairs.map(([name, value]) => [name, Array.isArray(value) ? value : String(value)]);
+}
+
+function madeOf(res: ServerResponse, body: Buffer): Made {
+  const headers = res.getHeaderNames().filter((name) => !own.has(name))
+    .flatMap((name) => [res.getHeader(name)!].flat().map((value): [string, string] => [name, String(value)]));
+  return { status: res.statusCode, type: String(res.getHeader("content-type") ?? ""), headers, body };
+}
+
+/** False if it could not be: its connection is lost then. */
+async function rolledBack(by: Claimed): Promise<boolean> {
+  const done = await by.client.query("ROLLBACK").then(() => true, () => false);
+  release(by.client, by.state.lost ?? !done);
   return done;
 }
 
-async function finished(pool: pg.Pool, by: Claimed, answer: Made, again: () => Promise<Claimed | Made>): Promise<Made> {
+async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed | Made>): Promise<Made> {
   const { context, state } = by;
-  if (answer.status >= 500 || context.leavesNothing || (passing.has(answer.status) && !context.isFinal)) {
-    if (!(await ended(by, "ROLLBACK")) || state.lost) return away();
-    return state.contended && answer.status >= 500 ? inTheWay() : answer;
+  if (answer.status >= 500 || state.raised || context.leavesNothing || (passing.has(answer.status) && !context.isFinal)) {
+    const isOurs = await by.client.query("SELECT skald.assert_requested($1)", [by.taken]).then(() => true, (error) => error.code !== "2D000");
+    if (!(await rolledBack(by)) || state.lost) return away();
+    if (!isOurs) return endedItself();
+    return state.contended && (answer.status >= 500 || state.raised) ? inTheWay() : answer;
   }
   let committing = false;
   try {
@@ -205,16 +302,16 @@ async function finished(pool: pg.Pool, by: Claimed, answer: Made, again: () => P
     release(by.client, false);
     return answer;
   } catch (error: any) {
-    const isOpen = await ended(by, "ROLLBACK");
+    const isOpen = await rolledBack(by);
     if (isOpen && !state.lost) {
       if (contention.has(error.code)) return inTheWay();
-      return problem("about:blank", 500, "Internal Server Error", error.code === "2D000"
-        ? "the service ended its own transaction; part of the request may have taken effect" : "the request could not be served; it had no effect");
+      return error.code === "2D000" ? endedItself()
+        : problem("about:blank", 500, "Internal Server Error", "the request could not be served; it had no effect");
     }
     if (!committing) return away();
     // Whether it was committed is what the guard knows. If it was not, the handler can't be run again here: the client sends it again.
     const met = await again().catch(unknown);
-    if (!("status" in met)) return (await ended(met, "ROLLBACK")), away();
+    if (!("status" in met)) return (await rolledBack(met)), away();
     return met.status === 409 || met.status === 503 ? unknown() : { ...met, headers: met.headers.filter(([name]) => name !== "Idempotency-Replayed") };
   }
 }

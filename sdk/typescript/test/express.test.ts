@@ -9,11 +9,12 @@ import { createServer, type AddressInfo } from "node:net";
 import { after, before, beforeEach, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import amqp from "amqplib";
-import express, { type Request, type Response } from "express";
+import express, { type NextFunction, type Request, type Response } from "express";
 import pg from "pg";
-import { guard, type Guard, type RequestContext } from "../src/express.js";
+import { guard, type Guard, type GuardSettings, type RequestContext } from "../src/express.js";
 
-type Act = (ctx: RequestContext, req: Request, res: Response) => Promise<unknown>;
+type Act = (ctx: RequestContext, req: Request, res: Response, next: NextFunction) => unknown;
+interface Shop { guarded: Guard; server: Server }
 interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string }
 
 const server = process.env["DATABASE_URL"]!;
@@ -21,9 +22,9 @@ const name = `sdk_express_${randomUUID().replaceAll("-", "")}`;
 const url = server.slice(0, server.lastIndexOf("/") + 1) + name;
 const order = '{"customer": "ada", "sku": "tea", "quantity": 0, "cents": 5}';
 let c: pg.Client;
-let guarded: Guard;
 let shop: Server;
 let act: Act;
+const shops: Shop[] = [];
 
 const note: Act = async (ctx, _, res) => {
   await ctx.sql("INSERT INTO note VALUES ($1)", [ctx.key]);
@@ -63,15 +64,24 @@ before(async () => {
   c = new pg.Client(url);
   await c.connect();
   await c.query("CREATE TABLE note (text text)");
-  guarded = guard({ databaseUrl: url, scope: (req) => String(req.headers["x-scope"] ?? "") });
-  const app = express();
+  shop = await opened({ scope: (req) => String(req.headers["x-scope"] ?? "") });
+});
+
+async function opened(settings: GuardSettings): Promise<Server> {
+  const app = express(), guarded = guard({ databaseUrl: url, ...settings });
+  app.set("env", "test"); // its own error handler writes nothing
   app.use(guarded);
   app.use(express.json());
-  app.post("/orders", (req, res) => act((req as unknown as { skald: RequestContext }).skald, req, res).then(() => undefined));
-  app.use((_error: Error, _req: Request, res: Response, _next: unknown) => void res.status(500).json("broke"));
-  shop = app.listen(0, "127.0.0.1");
-  await once(shop, "listening");
-});
+  app.post("/orders", async (req, res, next) => void (await act((req as unknown as { skald: RequestContext }).skald, req, res, next)));
+  app.use((error: Error, _req: Request, res: Response, next: NextFunction) =>
+    error.message === "broke" ? void res.status(500).json("broke") : error.message === "mapped" ? void res.status(400).json("mapped") : next(error));
+  const server = app.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  shops.push({ guarded, server });
+  return server;
+}
+const sendTo = (to: Server, key?: string, body = order, more: Record<string, string> = {}): Promise<Answer> =>
+  ask((to.address() as AddressInfo).port, key, body, more);
 
 beforeEach(async () => {
   act = note;
@@ -80,9 +90,11 @@ beforeEach(async () => {
 });
 
 after(async () => {
-  shop.close();
-  shop.closeAllConnections();
-  await guarded.close();
+  for (const { guarded, server } of shops) {
+    server.close();
+    server.closeAllConnections();
+    await guarded.close();
+  }
   await c.end();
   await onServer(`DROP DATABASE ${name} WITH (FORCE)`);
 });
@@ -109,7 +121,7 @@ test("another request under the key is refused, another scope is another key, an
 test("while the first is served, another is told or waits", async () => {
   let leave = (): void => undefined, enter = (): void => undefined;
   const left = new Promise<void>((resolve) => (leave = resolve)), entered = new Promise<void>((resolve) => (enter = resolve));
-  act = async (ctx, req, res) => { enter(); await left; await note(ctx, req, res); };
+  act = async (ctx, req, res, next) => { enter(); await left; await note(ctx, req, res, next); };
   const first = send("k");
   await entered;
   const told = await send("k");
@@ -139,13 +151,134 @@ test("what is no outcome leaves nothing", async () => {
 test("a deadlock and a lost connection are 503, and nothing was done", async () => {
   for (const [statement, said] of [["DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$", "503 about:blank"],
     ["SELECT pg_terminate_backend(pg_backend_pid())", "503 unavailable"], ["COMMIT", "500"]] as const) {
-    act = async (ctx, req, res) => { await ctx.sql("INSERT INTO note VALUES ('x')"); await ctx.sql(statement); await note(ctx, req, res); };
+    act = async (ctx, req, res, next) => { await ctx.sql("INSERT INTO note VALUES ('x')"); await ctx.sql(statement); await note(ctx, req, res, next); };
     const answer = await send("k");
     assert.equal(said === "500" ? String(answer.status) : problem(answer), said);
   }
   assert.equal(await notes(), 0);
   act = note;
   assert.equal((await send("k")).status, 201);
+});
+
+test("what is thrown leaves nothing, and what is responded is an outcome", async () => {
+  const refusal = Object.assign(new Error("over your limit"), { status: 402 });
+  const inserted = (then: Act): Act => async (ctx, req, res, next) => { await ctx.sql("INSERT INTO note VALUES ('x')"); return then(ctx, req, res, next); };
+  const deadlock = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$";
+  for (const [then, status] of [[() => { throw refusal; }, 402], [(_, __, ___, next) => next(refusal), 402], [() => { throw new Error("mapped"); }, 400],
+    [(_, __, res) => res.sendFile("/nowhere/x"), 404],
+    [(ctx) => ctx.sql(deadlock).catch(() => { throw new Error("mapped"); }), 503]] as [Act, number][]) {
+    act = inserted(then);
+    assert.equal((await send("k")).status, status);
+  }
+  assert.deepEqual([await notes(), Number(await one("SELECT count(*) FROM skald.idempotency"))], [0, 0]);
+  act = inserted((_, __, res) => res.status(402).end());
+  await send("k");
+  assert.deepEqual([(await send("k")).headers["idempotency-replayed"], await notes()], ["true", 1]);
+});
+
+test("the first response counts, and req.skald ends with it", async () => {
+  const errors: unknown[] = [];
+  const failing = async (what: () => unknown) => { try { await what(); } catch (error: any) { errors.push(error.code ?? error.message); } };
+  act = async (ctx, _, res) => {
+    const { client } = ctx;
+    await ctx.sql("INSERT INTO note VALUES ('x')");
+    res.status(402).json({ no: "money" });
+    await failing(() => res.status(201).json({ charged: 1 }));
+    await failing(() => ctx.sql("INSERT INTO note VALUES ('late')"));
+    await failing(() => client.query("INSERT INTO note VALUES ('late')"));
+    throw Object.assign(new Error("late"), { status: 400 });
+  };
+  const ended = "the request has been responded to: what a handler does with req.skald comes before its response";
+  for (const replayed of [undefined, "true"]) {
+    const { status, body, headers } = await send("k", order, { Connection: "close" }); // Express ends it, because of the error
+    assert.deepEqual([status, body, headers["idempotency-replayed"]], [402, '{"no":"money"}', replayed]);
+  }
+  assert.deepEqual([errors, await notes()], [["ERR_HTTP_HEADERS_SENT", ended, ended], 1]);
+});
+
+test("headers given as a list are headers", async () => {
+  for (const given of [["Set-Cookie", "a=1", "Set-Cookie", "b=2", "X-A", 1], [["Set-Cookie", "a=1"], ["Set-Cookie", "b=2"], ["X-A", "1"]]]) {
+    act = (_, __, res) => res.writeHead(200, given as string[]).end("x");
+    for (const key of Array(2).fill(String(given[0]))) {
+      const { headers } = await send(key.replace(",", "-"));
+      assert.deepEqual([headers["set-cookie"], headers["x-a"]], [["a=1", "b=2"], "1"]);
+    }
+  }
+});
+
+test("a session is set right", async () => {
+  const small = await opened({ connections: 1 });
+  for (const last of ["RESET ROLE", "SELECT 1/0"]) {
+    act = async (ctx, _, res) => {
+      for (const statement of ["CREATE TEMP TABLE note (text text)", "SET app.tenant = 'a'", "SET ROLE pg_monitor", "SELECT pg_advisory_lock(7)", "LISTEN x",
+        "SET lock_timeout = 1", "SET search_path = nowhere", last]) await ctx.sql(statement);
+      res.status(201).end();
+    };
+    assert.equal((await sendTo(small, `a${last[0]}`)).status, last === "RESET ROLE" ? 201 : 500);
+    act = async (ctx, req, res) => {
+      const { rows: [row] } = await ctx.sql(`SELECT coalesce(current_setting('app.tenant', true), '') AS tenant, current_user = session_user AS is_own,
+        current_setting('lock_timeout') AS wait, (SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND objid = 7) AS locks,
+        (SELECT count(*)::int FROM pg_listening_channels()) AS channels`);
+      await ctx.sql("INSERT INTO note VALUES ($1)", [ctx.key]);
+      res.json(row);
+    };
+    assert.deepEqual(JSON.parse((await sendTo(small, `b${last[0]}`)).body), { tenant: "", is_own: true, wait: "5s", locks: 0, channels: 0 });
+  }
+  assert.equal(await notes(), 2);
+});
+
+test("a handler that never responds is ended, whether its client waits or not", async () => {
+  const small = await opened({ connections: 1, handlerMs: 200 });
+  let enter = (): void => undefined;
+  const entered = new Promise<void>((resolve) => (enter = resolve));
+  act = async (ctx) => { await ctx.sql("INSERT INTO note VALUES ('x')"); enter(); };
+  const answer = await sendTo(small, "k");
+  assert.deepEqual([problem(answer), answer.headers["retry-after"]], ["503 about:blank", "1"]);
+  const gone = request({ port: (small.address() as AddressInfo).port, method: "POST", path: "/orders", headers: { "Idempotency-Key": "gone" } });
+  gone.on("error", () => undefined).end(order);
+  await entered;
+  gone.destroy();
+  act = note;
+  for (const key of ["k", "gone"]) assert.equal((await sendTo(small, key, order, { Prefer: "wait=20" })).status, 201);
+  assert.equal(await notes(), 2);
+});
+
+test("a transaction that the handler ends stores nothing", async () => {
+  const insert = "INSERT INTO note VALUES ('x')";
+  for (const statements of [["ROLLBACK", insert], [insert, "ROLLBACK", "BEGIN", insert, "COMMIT"], ["COMMIT", insert], ["COMMIT", "BEGIN", insert]]) {
+    for (const status of [201, 409, 0]) {
+      act = async (ctx, _, res) => {
+        for (const statement of statements) await ctx.sql(statement).catch((error) => assert.equal(error.code, "25006"));
+        if (!status) throw new Error("mapped");
+        res.status(status).end();
+      };
+      const answer = await send("k");
+      assert.deepEqual([answer.status, answer.body.includes("ended its own transaction")], [500, true]);
+    }
+  }
+  assert.deepEqual([await notes(), Number(await one("SELECT count(*) FROM skald.response"))], [0, 0]);
+});
+
+test("the scope is asked first, then the key is looked for, then the body is read", async () => {
+  const strict = await opened({ scope: async ({ headers: { authorization } }) => {
+    if (!authorization) throw Object.assign(new Error("who are you"), { status: 401 });
+    return authorization === "null" ? (null as unknown as string) : authorization.replace("nul", "\0");
+  } });
+  const statuses = async (...all: string[]) => {
+    const answers: number[] = [];
+    for (const who of all) answers.push((await sendTo(strict, "k", order, who ? { Authorization: who } : {})).status);
+    return answers;
+  };
+  act = note;
+  assert.deepEqual(await statuses("", "ada", "", "null", "nul"), [401, 201, 401, 500, 500]);
+  assert.equal(await one("SELECT string_agg(scope, ',') FROM skald.idempotency"), "ada");
+  const unread = await new Promise<number>((resolve) => {
+    const r = request({ port: (shop.address() as AddressInfo).port, method: "POST", path: "/orders", headers: { "Content-Length": 1e6 } },
+      ({ statusCode }) => (r.destroy(), resolve(statusCode!)));
+    r.on("error", () => undefined).flushHeaders(); // nothing of the body is ever sent
+  });
+  assert.equal(unread, 400);
+  assert.equal(problem(await send("big", "x".repeat(300_000))), "413 about:blank");
 });
 
 test("what is not known after COMMIT is found out", async () => {

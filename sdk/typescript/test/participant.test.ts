@@ -151,6 +151,10 @@ test("mistakes are said at the start", async () => {
   assert.throws(() => shop.pivot("order", "charge", async () => undefined), /twice/);
 });
 
+async function waitFor(holds: () => Promise<boolean>): Promise<void> {
+  for (const until = Date.now() + 30_000; !(await holds()); await sleep(20)) assert.ok(Date.now() < until);
+}
+
 test("a process takes what comes, is killed, and ends when told", async () => {
   const env = { ...process.env, DATABASE_URL: url };
   const broker = await amqp.connect(process.env["AMQP_URL"]!);
@@ -162,23 +166,22 @@ test("a process takes what comes, is killed, and ends when told", async () => {
       import { Participant } from ${JSON.stringify(fileURLToPath(new URL("../src/index.js", import.meta.url)))};
       await new Participant("payments").retriable("order", "pay-out",
         async (ctx) => void (await ctx.sql("UPDATE wallet SET cents = cents - 1"))).start();`], { env, stdio: "ignore" });
+  const queue = () => channel.checkQueue("skald.payments");
   let running = started();
   for (let n = 0; n < 30; ++n) {
-    const m = message("pay-out", 4, { key: `k${n % 20}` });
+    const m = message("pay-out", 4, { key: `k${n < 10 ? n : n - 10}` });
     channel.publish("skald", "payments", m.body, { type: m.type, messageId: m.messageId, headers: m.headers, persistent: true });
     if (n % 10 !== 5) continue;
-    while ((await channel.checkQueue("skald.payments")).messageCount > 0) await sleep(20);
+    await waitFor(async () => (await queue()).messageCount === 0);
     running.kill("SIGKILL");
     running = started();
   }
-  const until = Date.now() + 30_000;
-  while ((await cents()) > 80 || (await channel.checkQueue("skald.payments")).messageCount > 0) {
-    assert.ok(Date.now() < until);
-    await sleep(20);
-  }
+  await waitFor(async () => (await cents()) === 80);
   const ended = new Promise((resolve) => running.on("exit", resolve));
   running.kill("SIGTERM");
   assert.equal(await ended, 0);
+  await waitFor(async () => (await queue()).consumerCount === 0);
+  assert.equal((await queue()).messageCount, 0); // what was not acked would be back
   assert.deepEqual([await cents(), Number(await one("SELECT count(*) FROM skald.idempotency"))], [80, 20]);
   await broker.close();
 });

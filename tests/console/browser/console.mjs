@@ -9,7 +9,7 @@ import { mkdirSync } from 'node:fs';
 const [address, pictures] = process.argv.slice(2);
 const patience = 60_000;
 const pages = ['/', '/?status=compensated', '/saga?key=order-1', '/saga?key=order-2', '/saga?key=order-3', '/saga?key=order-8',
-  '/parked', '/parked/one?service=payments&id=1', '/outbox', '/steps', '/services', '/audit',
+  '/parked', '/parked/one?service=payments&id=1', '/outbox', '/steps', '/services', '/versions', '/audit',
   `/act?verb=cancel&saga=${encodeURIComponent('orders\n\norder-8')}`,
   `/act?verb=drop&parked=${encodeURIComponent('payments\n1')}`, '/nowhere'];
 

@@ -1,6 +1,6 @@
 // Sagas under way while their services are replaced by other versions of themselves: two processes of each of two
 // services, replaced one at a time in random order, and killed between. docs/change.md
-#include "support/skald_command.hpp"
+#include "support/rental_shop.hpp"
 #include "unit/seeded.hpp"
 
 #include <cstdio>
@@ -11,158 +11,6 @@ using namespace skald::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-struct plan_text
-{
-    std::string itinerary, steps;
-};
-
-plan_text plan_of(int version)
-{
-    auto const insured = version == 2;
-    return {insured ? "forward 1/4 reserve@stock=compensatable insure@bank=compensatable charge@bank=pivot "
-                      "hand-over@stock=retriable"
-                    : "forward 1/3 reserve@stock=compensatable charge@bank=pivot hand-over@stock=retriable",
-            insured ? "reserve insure charge" : "reserve charge"};
-}
-
-struct rental_shop
-{
-    struct place
-    {
-        std::string service;
-        fresh_database& db;
-        int version{1};
-        std::unique_ptr<service_process> process{};
-    };
-
-    rental_shop()
-    {
-        amqp_hands hands{broker()};
-        for (std::string const service : {"stock", "bank"})
-            for (auto const* end : {"", ".parked", ".database"}) hands.delete_queue("skald." + service + end);
-        hands.declare_exchange("skald");
-        for (int n = 0; n < 2; ++n) {
-            places.push_back({"stock", stock});
-            places.push_back({"bank", bank});
-        }
-    }
-    ~rental_shop()
-    {
-        if (std::uncaught_exceptions() > 0)
-            for (auto const& one : places)
-                if (one.process) std::fprintf(stderr, "%s\n%s\n", one.service.c_str(), one.process->log().c_str());
-    }
-
-    // With scripts/two_builds.sh, half of the processes are an older build's, on the schema that this build makes.
-    static constexpr char const* older_build = "SKALD_TEST_OLDER_RENTAL_SERVICE";
-    bool is_of_older_build(place const& at) const
-    {
-        return std::getenv(older_build) != nullptr && &at - places.data() >= 2;
-    }
-
-    service_process& begin(place& at, int version, environment const& more = {})
-    {
-        environment variables{{"DATABASE_URL", at.db.url()}, {"AMQP_URL", broker().url()}, {"PATH", "/usr/bin:/bin"}};
-        variables.insert(more.begin(), more.end());
-        at.version = version;
-        at.process = std::make_unique<service_process>(
-            is_of_older_build(at) ? std::getenv(older_build) : SKALD_RENTAL_SERVICE,
-            std::vector<std::string>{"--service", at.service, "--version", std::to_string(version)}, variables);
-        at.process->start();
-        return *at.process;
-    }
-
-    void wait_for(place& at)
-    {
-        REQUIRE_MESSAGE(
-            wait_until([&] { return at.process->has_logged(" worker.started ") || !at.process->is_running(); }),
-            at.process->log());
-        REQUIRE_MESSAGE(at.process->is_running(), at.process->log());
-    }
-
-    void open(int version)
-    {
-        for (auto& one : places) begin(one, version);
-        for (auto& one : places) wait_for(one);
-    }
-
-    /// As an entry of that version does, in the home's database.
-    void start(int version, std::string const& key, std::string const& customer)
-    {
-        auto const who = version == 3 ? "buyer" : "customer";
-        json data{{"id", key}, {who, customer}, {"trail", ""}, {"unknown", 1.5}};
-        if (version > 1) data["note"] = "note of " + key;
-        auto const text = data.dump();
-        auto const plan = plan_of(version).itinerary;
-        CHECK(stock.value("SELECT skald.start('', '" + key + "', 'rent', " + std::to_string(version) + ", '" + text +
-                          "', '" + plan + "', sha256('" + text + "'), 'stock', 'reserve', convert_to('" + text +
-                          "', 'UTF8'), '" +
-                          json{{"x-idempotency-key", key + ":reserve"},
-                               {"x-saga-scope", ""},
-                               {"x-saga", "rent"},
-                               {"x-saga-version", std::to_string(version)},
-                               {"x-saga-itinerary", plan}}
-                              .dump() +
-                          "')") == "fresh");
-        started.push_back({key, customer, version});
-    }
-
-    void start_some(int version, int count)
-    {
-        for (int n = 0; n < count; ++n)
-            start(version, 'k' + std::to_string(started.size()), started.size() % 10 == 9 ? "poor" : "ann");
-    }
-
-    long parked() { return stock.count("skald.parked") + bank.count("skald.parked"); }
-    long under_way() { return stock.count("skald.saga WHERE finished_at IS NULL"); }
-
-    json versions() { return versions_at(stock); }
-    json versions_at(fresh_database const& db)
-    {
-        return run_skald(db, {"saga", "versions", "--json"}, false).object()["versions"];
-    }
-    long under_way(int version)
-    {
-        for (auto const& one : versions())
-            if (one["version"] == version) return one["sagas"];
-        return 0;
-    }
-
-    /// Each began with its plan, and ended with it and with all that it had.
-    void check_all()
-    {
-        for (auto const& [key, customer, version] : started) {
-            CAPTURE(key);
-            CAPTURE(version);
-            bool const poor = customer == "poor";
-            CHECK(stock.value("SELECT status FROM skald.saga WHERE key = '" + key + "'") ==
-                  (poor ? "compensated" : "completed"));
-            auto const note = version > 1 ? "note of " + key : "";
-            auto const steps = plan_of(version).steps;
-            auto const did = [&](fresh_database& db, std::string const& step) {
-                return db.ask("SELECT who, trail, note FROM did WHERE key = '" + key + "' AND step = '" + step + "'");
-            };
-            auto const once = [&](std::string const& trail) { return table{{customer, trail, note}}; };
-            CHECK(did(stock, "reserve") == once(""));
-            CHECK(did(bank, "insure") == (version == 2 ? once("reserve") : table{}));
-            CHECK(did(stock, "hand-over") == (poor ? table{} : once(steps)));
-            CHECK(did(bank, "charge") == (poor ? table{} : once(version == 2 ? "reserve insure" : "reserve")));
-            CHECK(did(stock, "undo-reserve").size() == (poor ? 1 : 0));
-            CHECK(did(bank, "undo-insure").size() == (poor && version == 2 ? 1 : 0));
-        }
-    }
-
-    struct saga
-    {
-        std::string key, customer;
-        int version{};
-    };
-
-    fresh_database stock{"stock"}, bank{"bank"};
-    std::vector<place> places;  // two of each
-    std::vector<saga> started;
-};
 
 // Replaces those places by processes of that version, in random order, with sagas of `starts` and kills between.
 void replace(rental_shop& shop, seeded& random, std::vector<std::size_t> order, int version, int starts)
@@ -190,7 +38,7 @@ TEST_CASE("a rolling deploy in any order parks nothing and loses nothing: from 1
     std::vector<std::size_t> const all{0, 1, 2, 3};
     seeded random{static_cast<std::uint_fast32_t>(std::random_device{}())};
     rental_shop shop;
-    shop.open(1);
+    shop.begin_and_wait({0, 1, 2, 3}, 1);
     shop.start_some(1, 20);
     for (int const version : {2, 3}) {
         // Its entry is the first of the new version: sagas begin with it before any process knows it.
@@ -219,10 +67,7 @@ TEST_CASE("a process does not start without a step that sagas under way still ne
     rental_shop shop;
     auto& bank = shop.places[1];
     auto& stock = shop.places[0];
-    shop.begin(stock, 2);
-    shop.begin(bank, 2);
-    shop.wait_for(stock);
-    shop.wait_for(bank);
+    shop.begin_and_wait({0, 1}, 2);
     CHECK(stock.process->terminate().code == 0);
     CHECK(bank.process->terminate().code == 0);
     shop.start(1, "old", "ann");
@@ -349,6 +194,37 @@ TEST_CASE("a process writes the first delivery of each step down, as it came, if
     std::remove(file.c_str());
     CHECK(seen == std::multiset<std::string>{"charge", "hand-over", "insure", "insure.compensate", "reserve",
                                              "reserve.compensate"});
+}
+
+TEST_CASE("a newer build waits at the schema of the version before, whose processes go on, also when it is migrated" *
+          doctest::skip(!there_is_an_older_build()))
+{
+    rental_shop shop;
+    shop.begin_and_wait({2, 3}, 1);  // of the version before: they make the schema
+    auto const lacks = shop.stock.value("SELECT count(*) FROM skald.migration WHERE owner = 'skald'");
+    for (auto const n : {0U, 1U}) shop.begin(shop.places[n], 1, {{"SKALD_MIGRATE", "off"}});
+    for (auto const n : {0U, 1U})
+        CHECK(wait_until([&] { return shop.places[n].process->has_logged("of an older Skald: it lacks 00"); }));
+    shop.start_some(1, 50);
+    CHECK(wait_until([&] { return shop.under_way() == 0; }, 60s));
+    for (auto const n : {0U, 1U}) CHECK_FALSE(shop.places[n].process->has_logged(" worker.started "));
+
+    shop.start_some(1, 50);
+    CHECK(run_skald(shop.stock, {"migrate"}).code == 0);
+    shop.start_some(1, 50);
+    CHECK(run_skald(shop.bank, {"migrate"}).code == 0);
+    CHECK(shop.stock.value("SELECT count(*) FROM skald.migration WHERE owner = 'skald'") > lacks);
+    for (auto const n : {0U, 1U}) shop.wait_for(shop.places[n]);
+    for (auto const n : {2U, 3U}) {  // and it starts on the newer schema
+        shop.start_some(1, 50);
+        shop.places[n].process->kill();
+        shop.begin_and_wait({n}, 1);
+    }
+    for (auto const n : {0U, 1U}) CHECK(shop.places[n].process->terminate().code == 0);
+    shop.start_some(1, 50);  // for the version before alone
+    CHECK(wait_until([&] { return shop.under_way() == 0; }, 60s));
+    CHECK(shop.parked() == 0);
+    shop.check_all();
 }
 
 TEST_CASE("a schema of a newer Skald serves an older process, and a newer process waits for one of an older")

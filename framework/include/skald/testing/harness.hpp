@@ -201,6 +201,11 @@ public:
                      options);
     }
 
+    /// The same for sagas that began with an older version, and go on with the services of today: each (definition,
+    /// version) of which the recording has a delivery of the first step, with the plan and the data of that delivery.
+    /// Returns one proof for each. Throws as replay_recorded() does, and data_error if no delivery begins a saga.
+    std::vector<proof> prove_recorded(std::string_view lines, proof_options const& options = {});
+
     /// The same for a message in place of a saga: its handler is disturbed likewise, and made to fail once and
     /// permanently. What the handler starts runs along.
     proof prove_exactly_once(std::string const& service, std::string const& handler, received_message const& what,

@@ -59,6 +59,10 @@ struct proof_options
     /// may remain as a cancelled one. Throws std::invalid_argument if there is no such table or column.
     std::vector<remaining> remains{};
 
+    /// Upcasts must carry every member of older data over, except for these, which they leave out on purpose: JSON
+    /// pointers such as "/nickname".
+    std::vector<std::string> dropped{};
+
     /// Given to each step of that name once it waits. There is a way without it, too.
     std::vector<given_signal> signals{};
 

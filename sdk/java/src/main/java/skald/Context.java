@@ -40,9 +40,7 @@ public final class Context {
 
     /** Sends a message of your own if the step commits, at least once. ifUnrouted: `keep` until a queue is bound, or `drop`. */
     public void publish(String destination, String type, Object body, String ifUnrouted) throws Exception {
-        try (PreparedStatement statement = Participant.prepare(connection, "SELECT skald.publish(?::jsonb, ?, ?, ?, ?)", taken, destination, type,
-                Participant.json.writeValueAsBytes(body), ifUnrouted)) {
-            statement.execute();
-        }
+        byte[] bytes = Participant.json.writeValueAsBytes(body);
+        Participant.query(connection, "SELECT skald.publish(?::jsonb, ?, ?, ?, ?)", taken, destination, type, bytes, ifUnrouted);
     }
 }

@@ -41,7 +41,7 @@ import java.util.concurrent.TimeUnit;
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
  * and the message to the next step. docs/languages.md has an example. Set what differs, and add the steps, before connect() or run(). */
 public final class Participant implements AutoCloseable {
-    private record Step(Options options, Map<Boolean, Work<JsonNode>> works) {} // whether it is the compensation
+    private record Step(Options options, List<Work<JsonNode>> works) {} // the step and, if it has one, its compensation
 
     static final JsonMapper json = JsonMapper.builder().disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
         .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS).disable(JsonNodeFeature.STRIP_TRAILING_BIGDECIMAL_ZEROES)
@@ -63,35 +63,32 @@ public final class Participant implements AutoCloseable {
 
     /** A step that may reject and can be undone. */
     public <D> Participant compensatable(String definition, String step, Class<D> type, Work<D> execute, Work<D> compensate, Options options) {
-        return add(definition + "/" + step, "compensatable", options, Map.of(false, typed(type, execute), true, typed(type, compensate)));
+        return add(definition + "/" + step, "compensatable", type, options, List.of(execute, compensate));
     }
 
     /** The point of no return: it may reject, and can't be undone. */
     public <D> Participant pivot(String definition, String step, Class<D> type, Work<D> execute, Options options) {
-        return add(definition + "/" + step, "pivot", options, Map.of(false, typed(type, execute)));
+        return add(definition + "/" + step, "pivot", type, options, List.of(execute));
     }
 
     /** A step after the pivot: it is tried until it succeeds. */
     public <D> Participant retriable(String definition, String step, Class<D> type, Work<D> execute, Options options) {
-        return add(definition + "/" + step, "retriable", options, Map.of(false, typed(type, execute)));
+        return add(definition + "/" + step, "retriable", type, options, List.of(execute));
     }
 
-    private Participant add(String name, String kind, Options options, Map<Boolean, Work<JsonNode>> works) {
-        if (steps.putIfAbsent(name, new Step(options.say("kind", kind), works)) != null)
+    private <D> Participant add(String name, String kind, Class<D> type, Options options, List<Work<D>> works) {
+        var typed = works.stream().<Work<JsonNode>>map(work -> (ctx, document) -> work.run(ctx, read(document, type))).toList();
+        if (steps.putIfAbsent(name, new Step(options.say("kind", kind), typed)) != null)
             throw new IllegalArgumentException("step " + name + " is there twice");
         return this;
     }
 
-    private static <D> Work<JsonNode> typed(Class<D> type, Work<D> work) {
-        return (ctx, document) -> {
-            D data;
-            try {
-                data = json.treeToValue(document, type);
-            } catch (JsonProcessingException wrong) {
-                throw new Malformed(wrong.getOriginalMessage());
-            }
-            work.run(ctx, data);
-        };
+    private static <D> D read(JsonNode document, Class<D> type) {
+        try {
+            return json.treeToValue(document, type);
+        } catch (JsonProcessingException wrong) {
+            throw new Malformed(wrong.getOriginalMessage());
+        }
     }
 
     /** The database must be this service's. What is wrong with the steps is said here. */
@@ -102,14 +99,14 @@ public final class Participant implements AutoCloseable {
         database = one("SELECT skald.host(?, ?::jsonb)::text", service, said);
     }
 
-    /** Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. Throws only if the database can't
-     * be reached or refuses what Skald itself writes: then nothing has happened. */
-    public String process(Message message) throws SQLException {
+    /** Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. givenUp: it came from the queue
+     * `skald.SERVICE.parked`. Throws only if the database can't be reached or refuses what Skald itself writes: then nothing has happened. */
+    public String process(Delivery message, boolean givenUp) throws SQLException {
         for (int contended = 0, lost = 0;;) {
             String[] taken = {null};
             Connection connection = open();
             try {
-                String event = deliver(connection, message, taken);
+                String event = deliver(connection, message, givenUp, taken);
                 connection.commit();
                 return event;
             } catch (Throwable error) {
@@ -125,43 +122,38 @@ public final class Participant implements AutoCloseable {
         }
     }
 
-    private String end(Message message, String taken, Throwable error, String state) throws SQLException {
+    private String end(Delivery message, String taken, Throwable error, String state) throws SQLException {
+        byte[] body = message.getBody();
         String why = text(utf8(error.getMessage()));
-        if (error instanceof Reject) return one("SELECT skald.reject(?::jsonb, ?, ?)", taken, message.body(), why);
-        if (error instanceof Malformed) return one("SELECT skald.give_up(?::jsonb, ?, 'malformed', ?)", taken, message.body(), why);
-        if (error instanceof Snooze s) return one("SELECT skald.snooze(?::jsonb, ?, ?::interval)", taken, message.body(), s.wait.toString());
-        log.log(System.Logger.Level.WARNING, message.id() + " failed", error);
-        if (state.equals("2D000")) return one("SELECT skald.give_up(?::jsonb, ?, 'transaction_ended', ?)", taken, message.body(), why);
-        return one("SELECT skald.fail(?::jsonb, ?, ?)", taken, message.body(), error.getClass().getSimpleName() + ": " + why);
+        if (error instanceof Reject) return one("SELECT skald.reject(?::jsonb, ?, ?)", taken, body, why);
+        if (error instanceof Malformed) return one("SELECT skald.give_up(?::jsonb, ?, 'malformed', ?)", taken, body, why);
+        if (error instanceof Snooze s) return one("SELECT skald.snooze(?::jsonb, ?, ?::interval)", taken, body, s.wait.toString());
+        log.log(System.Logger.Level.WARNING, message.getProperties().getMessageId() + " failed", error);
+        if (state.equals("2D000")) return one("SELECT skald.give_up(?::jsonb, ?, 'transaction_ended', ?)", taken, body, why);
+        return one("SELECT skald.fail(?::jsonb, ?, ?)", taken, body, error.getClass().getSimpleName() + ": " + why);
     }
 
-    private String deliver(Connection connection, Message message, String[] taken) throws Exception {
-        JsonNode row;
-        try (PreparedStatement take = prepare(connection, "SELECT to_jsonb(t) - 'data' FROM skald.take(?, ?::jsonb, ?, ?::jsonb, ?, ?, ?) AS t",
-                 text(utf8(message.type())), json.valueToTree(texts(message.headers())).toString(), message.body(), said,
-                 text(utf8(message.id())), message.contentType() == null ? "application/json" : text(utf8(message.contentType())), message.givenUp());
-             ResultSet rows = take.executeQuery()) {
-            rows.next();
-            row = json.readTree(rows.getString(1));
-        }
+    private String deliver(Connection connection, Delivery message, boolean givenUp, String[] taken) throws Exception {
+        var sent = message.getProperties();
+        JsonNode row = json.readTree(query(connection, "SELECT to_jsonb(t) - 'data' FROM skald.take(?, ?::jsonb, ?, ?::jsonb, ?, ?, ?) AS t",
+            text(utf8(sent.getType())), json.valueToTree(texts(sent.getHeaders())).toString(), message.getBody(), said,
+            text(utf8(sent.getMessageId())), sent.getContentType() == null ? "application/json" : text(utf8(sent.getContentType())), givenUp));
         String event = row.path("event").asText();
         if (event.equals("delivery.parked") || event.equals("step.parked"))
-            log.log(System.Logger.Level.ERROR, event + " of " + message.id() + ": " + row.path("why").asText());
+            log.log(System.Logger.Level.ERROR, event + " of " + sent.getMessageId() + ": " + row.path("why").asText());
         if (!row.path("verdict").asText().equals("run")) return event;
         Context ctx = new Context(connection, row);
         taken[0] = ctx.taken;
         Step step = steps.get(ctx.definition + "/" + ctx.step);
-        JsonNode data = json.readTree(message.body());
+        JsonNode data = json.readTree(message.getBody());
         Integer version = step.options.upcast == null ? null : (Integer) step.options.said.getOrDefault("version", 1);
         if (version != null && ctx.version >= version) version = null;
         if (version != null) data = step.options.upcast.apply(data, ctx.version);
-        step.works.get(row.path("is_compensation").asBoolean()).run(ctx, data);
-        byte[] sent = message.body(); // what has not changed goes on as it came, to the byte
+        step.works.get(row.path("is_compensation").asBoolean() ? 1 : 0).run(ctx, data);
+        byte[] next = message.getBody(); // what has not changed goes on as it came, to the byte
         if (!ctx.changes.isEmpty()) ((ObjectNode) data).setAll(ctx.changes);
-        if (!ctx.changes.isEmpty() || version != null) sent = json.writeValueAsBytes(data);
-        try (PreparedStatement done = prepare(connection, "SELECT skald.done(?::jsonb, ?, ?::integer)", ctx.taken, sent, version)) {
-            done.execute();
-        }
+        if (!ctx.changes.isEmpty() || version != null) next = json.writeValueAsBytes(data);
+        query(connection, "SELECT skald.done(?::jsonb, ?, ?::integer)", ctx.taken, next, version);
         return "step.completed";
     }
 
@@ -198,12 +190,12 @@ public final class Participant implements AutoCloseable {
             for (int lane = 0; lane <= lanes; ++lane) {
                 boolean givenUp = lane == 0;
                 Channel channel = broker.createChannel();
-                if (lane == 0) expectQueues(channel);
+                if (lane == 0 && declare) declareQueues(channel);
                 channel.basicQos(2);
                 channel.basicConsume("skald." + service + (givenUp ? ".parked" : ""), false, (tag, delivery) -> {
                     if (!working.tryAcquire()) return; // it ends, and what is not acked comes again
                     try {
-                        process(messageOf(delivery, givenUp));
+                        process(delivery, givenUp);
                         channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
                     } catch (Exception error) {
                         failed.completeExceptionally(error);
@@ -224,28 +216,19 @@ public final class Participant implements AutoCloseable {
         }
     }
 
-    private static Message messageOf(Delivery d, boolean givenUp) {
-        var p = d.getProperties();
-        return new Message(p.getType(), p.getHeaders(), d.getBody(), p.getMessageId(), p.getContentType(), givenUp);
-    }
-
     /** The queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. */
-    private void expectQueues(Channel channel) throws IOException {
+    private void declareQueues(Channel channel) throws IOException {
         String queue = "skald." + service;
-        Map<String, Object> quorum = Map.of("x-queue-type", "quorum"), left = new HashMap<>(quorum);
-        left.put("x-dead-letter-exchange", "skald.parked");
-        Map<String, Object> limited = new HashMap<>(left);
-        left.put("x-dead-letter-routing-key", database);
-        limited.putAll(Map.of("x-dead-letter-routing-key", service, "x-delivery-limit", 50, "x-dead-letter-strategy", "at-least-once",
-            "x-overflow", "reject-publish"));
-        for (var one : List.of(Map.entry(queue + ".database", left), Map.entry(queue, limited), Map.entry(queue + ".parked", quorum))) {
-            if (declare) channel.queueDeclare(one.getKey(), true, false, false, one.getValue());
-            else channel.queueDeclarePassive(one.getKey());
-        }
-        for (String exchange : declare ? List.of("skald", "skald.parked") : List.<String>of()) {
-            channel.exchangeDeclare(exchange, "direct", true);
-            channel.queueBind(exchange.equals("skald") ? queue : queue + ".parked", exchange, service);
-        }
+        Map<String, Object> quorum = Map.of("x-queue-type", "quorum"), left = new HashMap<>(quorum), limited = new HashMap<>(quorum);
+        left.putAll(Map.of("x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", database));
+        limited.putAll(Map.of("x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", service, "x-delivery-limit", 50,
+            "x-dead-letter-strategy", "at-least-once", "x-overflow", "reject-publish"));
+        channel.queueDeclare(queue + ".database", true, false, false, left);
+        channel.queueDeclare(queue, true, false, false, limited);
+        channel.queueDeclare(queue + ".parked", true, false, false, quorum);
+        for (String exchange : List.of("skald", "skald.parked")) channel.exchangeDeclare(exchange, "direct", true);
+        channel.queueBind(queue, "skald", service);
+        channel.queueBind(queue + ".parked", "skald.parked", service);
     }
 
     /** A connection like those of the steps, in a transaction. The caller ends and closes it. */
@@ -284,13 +267,19 @@ public final class Participant implements AutoCloseable {
     /** The one value of a statement, in a transaction of its own. */
     private String one(String sql, Object... values) throws SQLException {
         Connection connection = open();
-        try (PreparedStatement statement = prepare(connection, sql, values); ResultSet rows = statement.executeQuery()) {
-            rows.next();
-            String value = rows.getString(1);
+        try {
+            String value = query(connection, sql, values);
             connection.commit();
             return value;
         } finally {
             if (undone(connection)) idle.push(connection);
+        }
+    }
+
+    static String query(Connection connection, String sql, Object... values) throws SQLException {
+        try (PreparedStatement statement = prepare(connection, sql, values); ResultSet rows = statement.executeQuery()) {
+            rows.next();
+            return rows.getString(1);
         }
     }
 

@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.rabbitmq.client.AMQP;
 import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.ConnectionFactory;
+import com.rabbitmq.client.Delivery;
 import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.DriverManager;
@@ -122,23 +123,27 @@ class ParticipantTest {
         return one("SELECT string_agg(destination || ' ' || idempotency_key, ', ' ORDER BY id) FROM skald.outbox WHERE type <> 'skald.progress'");
     }
 
-    String events(Message... messages) throws SQLException {
+    String events(Delivery... messages) throws SQLException {
         List<String> all = new ArrayList<>();
-        for (Message m : messages) all.add(shop.process(m));
+        for (Delivery m : messages) all.add(shop.process(m, false));
         return String.join(" ", all);
     }
 
-    static Message message(String step, int place, String key, byte[] body, boolean back, String... headers) {
+    static Delivery message(String step, int place, String key, byte[] body, boolean back, String... headers) {
         String id = key + ":" + step + (back ? ".compensate" : "");
         Map<String, Object> all = new HashMap<>(Map.of("x-idempotency-key", id, "x-saga-scope", "", "x-saga", "order", "x-saga-home", "orders",
             "x-saga-itinerary", (back ? "back " : "forward ") + place + "/4 " + plan));
         for (int i = 0; i < headers.length; i += 2) all.put(headers[i], headers[i + 1]);
-        return new Message(step, all, body, id, null, false);
+        return delivery(step, id, all, body);
     }
 
-    static Message charge(String key, String... headers) { return message("charge", 2, key, body, false, headers); }
+    static Delivery delivery(String type, String id, Map<String, Object> headers, byte[] body) {
+        return new Delivery(null, new AMQP.BasicProperties.Builder().type(type).messageId(id).headers(headers).build(), body);
+    }
 
-    static final Message charge = charge("k"), back = message("charge", 2, "k", body, true);
+    static Delivery charge(String key, String... headers) { return message("charge", 2, key, body, false, headers); }
+
+    static final Delivery charge = charge("k"), back = message("charge", 2, "k", body, true);
 
     static Work<Order> statement(String sql) { return (ctx, order) -> ctx.update(sql); }
 
@@ -160,7 +165,7 @@ class ParticipantTest {
     void copiesAtTheSameTimeRunOnce() throws Exception {
         var threads = Executors.newFixedThreadPool(8);
         List<String> all = new ArrayList<>();
-        for (Future<String> one : threads.invokeAll(Collections.<Callable<String>>nCopies(8, () -> shop.process(charge)))) all.add(one.get());
+        for (Future<String> one : threads.invokeAll(Collections.<Callable<String>>nCopies(8, () -> shop.process(charge, false)))) all.add(one.get());
         threads.shutdown();
         assertEquals(1, Collections.frequency(all, "step.completed"));
         assertEquals("90", cents());
@@ -178,11 +183,11 @@ class ParticipantTest {
 
     @Test
     void olderDataIsBroughtUpToDateAndNewerDataWaits() throws Exception {
-        List<Message> all = new ArrayList<>();
+        List<Delivery> all = new ArrayList<>();
         for (String version : List.of("2", "3", "4"))
             all.add(message("buy", 1, "v" + version, bytes("{}"), false, "x-saga", "trip", "x-saga-version", version,
                 "x-saga-itinerary", "forward 1/2 buy@payments=pivot next@orders=retriable"));
-        assertEquals("step.completed step.completed step.awaits_deploy", events(all.toArray(new Message[0])));
+        assertEquals("step.completed step.completed step.awaits_deploy", events(all.toArray(new Delivery[0])));
         assertEquals("{\"was\":2}3 {}3", one("SELECT string_agg(convert_from(payload, 'UTF8') || (headers->>'x-saga-version'), ' ' ORDER BY id) "
             + "FROM skald.outbox WHERE type = 'next'"));
     }
@@ -225,7 +230,7 @@ class ParticipantTest {
             message("charge", 2, "e", bytes("{"), false), message("charge", 2, "f", bytes("{\"id\": []}"), false), message("create", 1, "g", body, false)));
         Map<String, Object> odd = new HashMap<>(Map.of("a", new byte[] {-1, 'x', -30, -126}, "b", "\0", "c", Map.of(), "d", true));
         assertEquals("delivery.parked delivery.parked",
-            events(charge("h", "x-saga-itinerary", "x"), new Message("\0x", odd, new byte[] {-1, 0}, null, null, false)));
+            events(charge("h", "x-saga-itinerary", "x"), delivery("\0x", null, odd, new byte[] {-1, 0})));
         assertEquals("malformed transaction_ended transaction_ended transaction_ended transaction_ended malformed malformed unknown_step "
             + "malformed malformed", one("SELECT string_agg(reason, ' ' ORDER BY id) FROM skald.parked"));
         assertEquals("no customer", one("SELECT error FROM skald.parked ORDER BY id LIMIT 1"));
@@ -268,8 +273,10 @@ class ParticipantTest {
 
     /** As a process of its own. */
     public static void main(String[] arguments) throws Exception {
-        new Participant("payments").retriable("order", "pay-out", Order.class,
-            (ctx, order) -> ctx.update("UPDATE wallet SET cents = cents - 1"), new Options()).run();
+        Participant p = new Participant("payments").retriable("order", "pay-out", Order.class,
+            (ctx, order) -> ctx.update("UPDATE wallet SET cents = cents - 1"), new Options());
+        p.lanes = 1; // what comes last is done last
+        p.run();
     }
 
     static Process started() throws Exception {
@@ -291,21 +298,21 @@ class ParticipantTest {
         try (var broker = factory.newConnection(); Channel channel = broker.createChannel()) {
             for (String queue : List.of("", ".parked", ".database")) channel.queueDelete("skald.payments" + queue);
             skald("declare");
-            Callable<Boolean> isEmpty = () -> channel.queueDeclarePassive("skald.payments").getMessageCount() == 0;
+            Callable<AMQP.Queue.DeclareOk> queue = () -> channel.queueDeclarePassive("skald.payments");
             Process process = started();
             for (int n = 0; n < 30; ++n) {
-                Message m = message("pay-out", 4, "k" + n % 20, body, false);
-                channel.basicPublish("skald", "payments", new AMQP.BasicProperties.Builder().type(m.type()).messageId(m.id()).headers(m.headers())
-                    .contentType("application/json").deliveryMode(2).build(), m.body());
+                Delivery m = message("pay-out", 4, "k" + (n < 10 ? n : n - 10), body, false);
+                channel.basicPublish("skald", "payments", m.getProperties().builder().deliveryMode(2).build(), m.getBody());
                 if (n % 10 != 5) continue;
-                waitFor(isEmpty);
+                waitFor(() -> queue.call().getMessageCount() == 0);
                 process.destroyForcibly().waitFor();
                 process = started();
             }
-            waitFor(() -> cents().equals("80") && isEmpty.call());
+            waitFor(() -> cents().equals("80"));
             process.destroy();
             assertEquals(0, process.waitFor());
-            waitFor(isEmpty); // what was not acked would be back
+            waitFor(() -> queue.call().getConsumerCount() == 0);
+            assertEquals(0, queue.call().getMessageCount()); // what was not acked would be back
             assertEquals("80 20", cents() + " " + one("SELECT count(*) FROM skald.idempotency"));
         }
     }

@@ -1,0 +1,169 @@
+"""What handlers do wrong, and what the guard makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, AsyncIterator
+
+import httpx
+import psycopg
+import pytest
+from application import ORDER, Order, Shop, problem, shop, url  # noqa: F401
+from fastapi import HTTPException, Request, Response
+from fastapi.responses import JSONResponse
+from psycopg import errors
+from starlette.background import BackgroundTask
+
+from skald.http import RequestContext
+
+
+def test_what_is_raised_leaves_nothing_and_what_is_returned_is_an_outcome(shop: Shop) -> None:
+    raised: list[Exception] = [HTTPException(400, "over your limit"), HTTPException(404), KeyError("mapped"), errors.DeadlockDetected("elsewhere")]
+
+    async def raises(ctx: RequestContext, order: Order) -> Response:
+        await shop.note(ctx, order)
+        raise raised.pop(0)
+
+    async def returns(ctx: RequestContext, order: Order) -> Response:
+        await shop.note(ctx, order)
+        return Response("over your limit", 400)
+
+    @shop.app.exception_handler(KeyError)
+    @shop.app.exception_handler(psycopg.Error)
+    async def mapped(_: Request, error: Exception) -> Response:
+        return JSONResponse(str(error), 400)
+
+    shop.act = raises
+    assert [shop.send(("k", ORDER, {}))[0].status_code for _ in range(4)] == [400, 404, 400, 400]
+    assert (shop.notes(), shop.one("SELECT count(*) FROM skald.idempotency"), shop.runs) == (0, 0, 4)
+    shop.act = returns
+    assert [shop.send(("k", ORDER, {}))[0].headers.get("idempotency-replayed") for _ in range(2)] == [None, "true"]
+    assert (shop.notes(), shop.runs) == (1, 5)
+
+
+def test_a_handler_runs_again_for_what_its_own_transaction_met_only(shop: Shop) -> None:
+    raised: Exception | None = None
+
+    async def act(ctx: RequestContext, order: Order) -> Response:
+        if raised:
+            raise raised
+        await ctx.sql("SET LOCAL statement_timeout = 1")
+        await ctx.sql("SELECT pg_sleep(10)")
+        return await shop.note(ctx, order)
+
+    shop.act = act
+    for raised in (psycopg.OperationalError("the other database is away"), errors.SerializationFailure("of another database"), None):
+        shop.runs = 0
+        assert [(r.status_code, shop.runs) for r in shop.send(("k", ORDER, {}))] == [(500, 1)]
+
+
+@pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
+def test_a_session_is_set_right(shop: Shop) -> None:
+    async def leaves(ctx: RequestContext, order: Order) -> Response:
+        for statement in ("CREATE TEMP TABLE note (text text)", "SET app.tenant = 'a'", "SET ROLE pg_monitor", "SELECT pg_advisory_lock(7)", "LISTEN x",
+                          "SET lock_timeout = 1", "SET search_path = nowhere", "RESET ROLE" if is_stored else "SELECT 1/0"):
+            await ctx.sql(statement)
+        return Response(status_code=201)
+
+    async def looks(ctx: RequestContext, order: Order) -> Response:
+        cursor = await ctx.sql("SELECT current_setting('app.tenant', true), current_user = session_user, current_setting('lock_timeout'),"
+                               " (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7), (SELECT count(*) FROM pg_listening_channels())")
+        seen.append(await cursor.fetchone())
+        return await shop.note(ctx, order)
+
+    seen: list[Any] = []
+    for is_stored in (True, False):
+        shop.act = leaves
+        assert shop.send((f"a{is_stored}", ORDER, {}))[0].status_code == (201 if is_stored else 500)
+        shop.act = looks
+        assert shop.send((f"b{is_stored}", ORDER, {}))[0].status_code == 201
+    assert [(tenant or "", *more) for tenant, *more in seen] == [("", True, "5s", 0, 0)] * 2
+    assert shop.notes() == 2
+
+
+def test_a_context_ends_with_the_response_and_what_runs_in_the_background_comes_after(shop: Shop) -> None:
+    seen: list[Any] = []
+
+    async def later(ctx: RequestContext) -> None:
+        seen.append(shop.notes())
+        with pytest.raises(RuntimeError, match="has been responded to"):
+            await ctx.sql("INSERT INTO note VALUES ('late')")
+
+    async def act(ctx: RequestContext, order: Order) -> Response:
+        await shop.note(ctx, order)
+        return Response(status_code=201, background=BackgroundTask(later, ctx))
+
+    shop.act = act
+    assert [shop.send(("k", ORDER, {}))[0].status_code for _ in range(2)] == [201, 201]
+    assert (seen, shop.notes()) == ([1], 1)
+
+
+def test_a_transaction_that_the_handler_ends_stores_nothing(shop: Shop) -> None:
+    async def act(ctx: RequestContext, order: Order) -> Response:
+        for statement in statements:
+            try:
+                await ctx.sql(statement)
+            except errors.ReadOnlySqlTransaction:
+                pass
+        if refusal:
+            raise HTTPException(refusal)
+        return Response(status_code=status)
+
+    shop.act = act
+    insert = "INSERT INTO note VALUES ('x')"
+    for statements in (("ROLLBACK", insert), (insert, "ROLLBACK", "BEGIN", insert, "COMMIT"), ("COMMIT", insert), ("COMMIT", "BEGIN", insert)):
+        for status, refusal in ((201, None), (409, None), (201, 400)):
+            answer, = shop.send(("k", ORDER, {}))
+            assert (answer.status_code, "ended its own transaction" in answer.text) == (500, True)
+    assert (shop.notes(), shop.one("SELECT count(*) FROM skald.response")) == (0, 0)
+
+
+@pytest.mark.parametrize("shop", [{"connections": 1, "handler_seconds": 0.2}], indirect=True)
+def test_a_handler_that_never_responds_is_ended(shop: Shop) -> None:
+    async def never(ctx: RequestContext, order: Order) -> Response:
+        await shop.note(ctx, order)
+        await (ctx.sql("SELECT pg_sleep(25)") if in_sql else asyncio.Event().wait())
+        return Response()
+
+    shop.act = never
+    for in_sql in (False, True):
+        assert [(r.status_code, r.headers["retry-after"]) for r in shop.send(("k", ORDER, {}))] == [(503, "1")]
+    shop.act = shop.note
+    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
+    assert shop.notes() == 1
+
+
+async def who(request: Request) -> Any:
+    if "Authorization" not in request.headers:
+        raise HTTPException(401, "who are you", {"WWW-Authenticate": "Bearer"})
+    return {"none": None, "number": 42, "nul": "a\0b"}.get(request.headers["Authorization"], request.headers["Authorization"])
+
+
+@pytest.mark.parametrize("shop", [{"scope": who}], indirect=True)
+def test_the_scope_is_asked_first(shop: Shop) -> None:
+    stranger, = shop.send(("k", ORDER, {}))
+    assert (stranger.status_code, stranger.headers["www-authenticate"]) == (401, "Bearer")
+    assert [shop.send(("k", ORDER, {"Authorization": whose}))[0].status_code for whose in ("ada", "none", "number", "nul")] == [201, 500, 500, 500]
+    assert shop.one("SELECT string_agg(scope, ',') FROM skald.idempotency") == "ada"
+    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [401]  # a replay is for who is allowed to see it
+
+
+def test_a_body_is_read_with_a_key_only_and_up_to_a_limit(shop: Shop) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(9):
+            read.append(1)
+            yield b"x" * 65536
+
+    read: list[int] = []
+    assert [problem(r) for r in shop.send(("", chunks(), {}))] == [(400, "idempotency-key")]  # type: ignore[arg-type]
+    assert read == []
+    assert [problem(r) for r in shop.send(("k", chunks(), {}))] == [(413, "about:blank")]  # type: ignore[arg-type]
+    assert len(read) == 5
+
+
+def test_a_route_that_needs_no_key_refuses_as_fastapi_does(shop: Shop) -> None:
+    async def get() -> None:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(shop.app), base_url="http://shop") as client:
+            assert (await client.get("/floors?floor=x")).status_code == 422
+
+    shop.send(get)
