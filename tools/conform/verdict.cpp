@@ -139,7 +139,7 @@ private:
     {
         if (shown_.waited_for.empty() && names_what_is_lost(s)) return;
         std::string const waits_at = s.data["waits_at"];
-        if (s.waits() && record_of(at(s, waits_at)).snoozes == 0)
+        if (shown_.waited_for.empty() && s.waits() && record_of(at(s, waits_at)).snoozes == 0)
             return add("snoozes_by_ack", at(s, waits_at),
                        "it was to wait, its delivery is gone, and no snooze is recorded: the saga stands");
         add("stands", at(s, ""), fmt::format("{} has not ended", s.what));
