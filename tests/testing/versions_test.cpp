@@ -61,7 +61,7 @@ skald::testing::proof_options const quickly{.quick = true, .remains = written_do
 service forgetful_service(std::string const& name)
 {
     using v = rental_version<3>;
-    constexpr auto plan = define("rent", v::reserve, v::charge, v::hand_over)
+    static constexpr auto plan = define("rent", v::reserve, v::charge, v::hand_over)
                               .versioned(3, upcast<rental_2, rental_3>([](rental_2 const& old) {
                                              return rental_3{old.id, old.customer, old.trail, {}};
                                          }))
