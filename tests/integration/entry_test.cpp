@@ -332,6 +332,33 @@ TEST_CASE("a saga that a handler starts exists with its first step, its answer a
     CHECK_MESSAGE(door.records() == "3|2|1|1", "but the refusal is the outcome, and is stored");
 }
 
+TEST_CASE("a handler that goes on as if a refused first step had run is told so, and nothing is stored")
+{
+    struct picky final : compensatable_step<order_saga::order>
+    {
+        outcome execute(step_context&, order_saga::order& o) const override
+        {
+            return o.quantity > 5 ? outcome{reject("too many")} : outcome{done()};
+        }
+        void compensate(step_context&, order_saga::order&) const override {}
+    };
+    front_door door;
+    auto const begin = [](http::request_context& ctx, int quantity) {
+        return ctx.start(order_saga::place_order, picky{}, order_saga::order{"o", "ann", "pen", quantity, 100});
+    };
+    auto const unheeded = [&](http::request_context& ctx) {
+        begin(ctx, 6);
+        return http::response{202, "", {}, ""};
+    };
+    auto const second = [&](http::request_context& ctx) {
+        if (!begin(ctx, 6).is_done()) begin(ctx, 1);
+        return http::problem_response(422, "too many");
+    };
+    CHECK(door.answer(post("unheeded"), unheeded).status == 500);
+    CHECK(door.answer(post("second"), second).status == 500);
+    CHECK(door.records() == "0|0|0|0");
+}
+
 TEST_CASE("a handler that starts two sagas under one key is told so, and nothing happens")
 {
     front_door door;

@@ -277,7 +277,7 @@ http::response request_guard::call_handler(call const& c, http::request_context&
         store_.rollback();
         throw !was_ended ? met : ports::fault{ports::fault_kind::transaction_ended, met.what()};
     }
-    refuse_sagas(c, ctx);
+    refuse_sagas(c, ctx, answer);
     if (leaves_nothing(c, answer)) store_.rollback();
     // A response that can't be sent must not be stored either: every retry would replay it.
     else if (auto const flaw = http::flaw_of(answer); !flaw.empty())
@@ -285,9 +285,16 @@ http::response request_guard::call_handler(call const& c, http::request_context&
     return answer;
 }
 
-// Whatever the service's settings are: they decide how often a handler may run, and not whether it works.
-void request_guard::refuse_sagas(call const& c, http::request_context const& ctx)
+// Whatever the service's settings are: they decide how often a handler may run, and not whether it works. After a
+// refusal nothing remains, so a response that says otherwise would be stored, and be a lie each time.
+void request_guard::refuse_sagas(call const& c, http::request_context const& ctx, http::response const& answer)
 {
+    if (ctx.refused() && !ctx.started().empty())
+        throw std::logic_error{"a request starts one saga: after a start() whose first step was refused nothing "
+                               "remains, so there is no second one"};
+    if (ctx.refused() && answer.status < 300)
+        throw std::logic_error{"the saga's first step was refused, so nothing remains, and the handler answers " +
+                               std::to_string(answer.status) + ": look at what start() returns"};
     if (c.by.key == http::idempotency::may_repeat && (!ctx.started().empty() || ctx.refused()))
         throw std::logic_error{"a handler that may be repeated starts no saga: a saga is started once"};
 }

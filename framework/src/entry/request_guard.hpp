@@ -61,7 +61,7 @@ private:
     ports::request_claim claim(call& c, std::optional<std::chrono::milliseconds> wait);
     http::response run(call& c);
     http::response run_unguarded(call& c);
-    static void refuse_sagas(call const& c, http::request_context const& ctx);
+    static void refuse_sagas(call const& c, http::request_context const& ctx, http::response const& answer);
     static bool leaves_nothing(call const& c, http::response const& made);
     http::response call_handler(call const& c, http::request_context& ctx);
     http::response explain_unclaimed(call& c, ports::request_claim&& met);
