@@ -62,10 +62,10 @@ service forgetful_service(std::string const& name)
 {
     using v = rental_version<3>;
     static constexpr auto plan = define("rent", v::reserve, v::charge, v::hand_over)
-                              .versioned(3, upcast<rental_2, rental_3>([](rental_2 const& old) {
-                                             return rental_3{old.id, old.customer, old.trail, {}};
-                                         }))
-                              .retired(v::insure);
+                                     .versioned(3, upcast<rental_2, rental_3>([](rental_2 const& old) {
+                                                    return rental_3{old.id, old.customer, old.trail, {}};
+                                                }))
+                                     .retired(v::insure);
     service s{name};
     s.migrate("0001_did", rental_tables);
     if (name == "stock")

@@ -160,7 +160,8 @@ public:
     }
 
     /// Starts a saga that runs its first step here and now, in the request's own transaction. If the step rejects or
-    /// snoozes, no saga is started and nothing that this handler wrote remains; the returned outcome says which.
+    /// snoozes, no saga is started and nothing that this handler wrote remains; the returned outcome says which. A 2xx
+    /// after that, or another start(), is answered with 500, and nothing is stored.
     /// `deadline`: as in start_options, from when the request was claimed.
     /// Throws: std::logic_error if this request has already started one, or has no key; std::invalid_argument for a
     ///         negative deadline or one of more than 1000 years; data_error; what the step throws. Let all of it pass:
