@@ -28,7 +28,17 @@ ALTER TABLE skald.idempotency ADD CONSTRAINT idempotency_once PRIMARY KEY (scope
 -- name: key_bytes
 SELECT pg_relation_size('skald.idempotency_once'), pg_relation_size('skald.idempotency')
 
--- A backlog that only the relay handles: its messages go to a queue that keeps the last few.
+-- A service that has not consumed yet has no queues (sink.hpp).
+-- name: open_inbox
+INSERT INTO skald.queue (name) VALUES ('bench-' || $1::text), ('bench-' || $1::text || '.on.payment-due') ON CONFLICT DO NOTHING
+
+-- name: open_queue
+INSERT INTO skald.queue (name) VALUES ($1::text) ON CONFLICT DO NOTHING
+
+-- name: empty_inbox
+TRUNCATE skald.inbox
+
+-- A backlog that only the relay handles: its messages go to a queue that keeps the last few, or to an inbox.
 -- name: backlog
 INSERT INTO skald.outbox (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, destination)
 SELECT 'bench-order', k.key, 'create-order', convert_to(b.body, 'UTF8'), 'plain', k.key || ':create-order',

@@ -22,6 +22,17 @@ amqp_bytes_t bytes(std::string const& text)
     return {text.size(), const_cast<char*>(text.data())};  // the library has no const type for what it only reads
 }
 
+amqp_connection_info parse(std::string& url)
+{
+    amqp_connection_info where;
+    amqp_default_connection_info(&where);
+    if (amqp_parse_url(url.data(), &where) != AMQP_STATUS_OK || where.ssl != 0)
+        throw std::runtime_error{"AMQP_URL is not of the form amqp://user:password@host:port/vhost"};
+    return where;
+}
+
+}  // namespace
+
 amqp_table_entry_t text_entry(char const* name, char const* value)
 {
     amqp_table_entry_t entry{};
@@ -39,17 +50,6 @@ amqp_table_entry_t number_entry(char const* name, std::int64_t value)
     entry.value.value.i64 = value;
     return entry;
 }
-
-amqp_connection_info parse(std::string& url)
-{
-    amqp_connection_info where;
-    amqp_default_connection_info(&where);
-    if (amqp_parse_url(url.data(), &where) != AMQP_STATUS_OK || where.ssl != 0)
-        throw std::runtime_error{"AMQP_URL is not of the form amqp://user:password@host:port/vhost"};
-    return where;
-}
-
-}  // namespace
 
 int port_of(std::string const& broker_url)
 {
@@ -116,18 +116,6 @@ void broker_connection::bind_queue(std::string const& queue, char const* exchang
 void broker_connection::delete_queue(char const* name)
 {
     amqp_queue_delete(get(), channel, amqp_cstring_bytes(name), 0, 0);
-}
-
-message_sink::message_sink(std::string const& broker_url) : broker_{broker_url}
-{
-    broker_.declare_exchange("skald", "direct");
-    broker_.declare_queue(queue, {text_entry("x-queue-type", "quorum"), number_entry("x-max-length", 1'000)});
-    broker_.bind_queue(queue, "skald", "bench-sink");
-}
-
-message_sink::~message_sink()
-{
-    broker_.delete_queue(queue);
 }
 
 }  // namespace skald_bench

@@ -1,4 +1,4 @@
-// What else the bench needs from the broker: its version, and a queue that keeps nothing.
+// What else the bench needs from the broker: its version, and queues of its own.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,10 @@ int port_of(std::string const& broker_url);
 
 std::string version_of_broker(std::string const& broker_url);
 
+/// An argument of a queue. `name` and `value` must outlive it.
+amqp_table_entry_t text_entry(char const* name, char const* value);
+amqp_table_entry_t number_entry(char const* name, std::int64_t value);
+
 /// A connection with one channel. Threads: one at a time. Throws std::runtime_error.
 class broker_connection
 {
@@ -40,20 +44,6 @@ private:
     void check(char const* doing) const;
     amqp_connection_state_t get() const { return connection_.get(); }
     std::unique_ptr<amqp_connection_state_t_, closes> connection_;
-};
-
-/// A quorum queue for the backlog's messages, which keeps only the last few of them.
-class message_sink
-{
-public:
-    explicit message_sink(std::string const& broker_url);
-    ~message_sink();
-    message_sink(message_sink const&) = delete;
-    message_sink& operator=(message_sink const&) = delete;
-
-private:
-    static constexpr char const* queue = "skald.bench.sink";
-    broker_connection broker_;
 };
 
 }  // namespace skald_bench

@@ -1,7 +1,7 @@
 #include "phase.hpp"
 
 #include "bench_tool_sql.hpp"
-#include "broker_extras.hpp"
+#include "sink.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -131,16 +131,16 @@ private:
     cpu_split used_at_start_, used_;
 };
 
-double quarter_rate(std::vector<std::pair<double, std::int64_t>> const& series, std::int64_t from, std::int64_t to)
+}  // namespace
+
+double rate_between(growth const& series, std::int64_t from, std::int64_t to)
 {
-    auto const reached = [&](std::int64_t deleted) {
-        return *std::ranges::find_if(series, [&](auto const& point) { return point.second >= deleted; });
+    auto const reached = [&](std::int64_t count) {
+        return *std::ranges::find_if(series, [&](auto const& point) { return point.second >= count; });
     };
     auto const first = reached(from), last = reached(to);
     return last.first > first.first ? static_cast<double>(last.second - first.second) / (last.first - first.first) : 0;
 }
-
-}  // namespace
 
 phase_figures run_phase(bench const& b, bench_databases& databases, phase_request const& request)
 {
@@ -167,7 +167,7 @@ phase_figures run_phase(bench const& b, bench_databases& databases, phase_reques
 
 backlog_figures run_backlog(bench const& b, bench_databases& databases, implementation who)
 {
-    message_sink const sink{b.chosen.broker_url};
+    message_sink const sink{b.chosen, databases, who};
     auto const messages = b.chosen.backlog;
     ask(databases.at(orders), sql::backlog, messages, std::string{itinerary});
     databases.settle_down();
@@ -177,7 +177,7 @@ backlog_figures run_backlog(bench const& b, bench_databases& databases, implemen
     backlog_figures made{who, messages, {}, {}, {}, {}};
     auto const began = clock::now();
     fleet services{b.chosen, b.interruptions, databases, {who, b.chosen.tcp, false, 1, {orders}}};
-    std::vector<std::pair<double, std::int64_t>> series{{0.0, 0}};
+    growth series{{0.0, 0}};
     services.wait_for("emptying the backlog", 3'600s, 100ms, [&] {
         auto const deleted = count_on_server(databases).rows["skald.outbox"].deleted - deleted_before;
         std::chrono::duration<double> const after = clock::now() - began;
@@ -187,8 +187,8 @@ backlog_figures run_backlog(bench const& b, bench_databases& databases, implemen
     if (ask(databases.at(orders), sql::is_backlog_left)[0][0].as<bool>())
         throw std::runtime_error{"the outbox is not empty"};
     made.seconds = series.back().first;
-    made.first_quarter_per_second = quarter_rate(series, 0, messages / 4);
-    made.last_quarter_per_second = quarter_rate(series, messages - messages / 4, messages);
+    made.first_quarter_per_second = rate_between(series, 0, messages / 4);
+    made.last_quarter_per_second = rate_between(series, messages - messages / 4, messages);
     made.peak_rss_mib = meters.peak_rss_mib(services);
     services.stop();
     return made;

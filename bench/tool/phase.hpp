@@ -88,9 +88,16 @@ struct message_figures
     std::string label;
     std::int64_t messages{};
     double seconds{}, per_second{};  // from the first record to the last
+    double first_quarter_per_second{}, last_quarter_per_second{};
 };
 
 /// A queue full of messages, then a service that handles them: with its step, or with its message handler.
-message_figures run_messages(bench const& b, bench_databases& databases, bool by_handler);
+message_figures run_messages(bench const& b, bench_databases& databases, implementation who, bool by_handler);
+
+/// How a count grew: seconds, and what was counted by then.
+using growth = std::vector<std::pair<double, std::int64_t>>;
+
+/// Between the moments at which these counts were reached; 0 if that is too short to tell.
+double rate_between(growth const& series, std::int64_t from, std::int64_t to);
 
 }  // namespace skald_bench

@@ -94,6 +94,11 @@ std::vector<double> means(json const& phases, std::vector<double> const& places,
     return values;
 }
 
+std::string rate_or_too_short(double value)
+{
+    return value > 0 ? fmt::format("{:.0f}", value) : "too short";
+}
+
 std::string short_number(double value)
 {
     return value >= 1'000'000 ? fmt::format("{:g} million", value / 1'000'000) : fmt::format("{:g}", value);
@@ -191,7 +196,8 @@ void report::begin(std::string const& scenario, std::string const& explanation)
                    "|{:>7}{:>8} |{:>7}{:>8} |{:>6} |{:>6} |{:>6}{:>6}{:>6} |{:>6}{:>4}{:>4}\n",
                    "", "", "%", "", "first, ms", "replayed, ms", "%", "trans-", "us of processor", "", "", "by", "dup",
                    "a second", "p50", "p99", "p50", "p99", "409", "action", "serv.", "PG", "Redis", "503", "2x", "bad");
-    else if (scenario == "messages") fmt::print("{:<30}{:>12}{:>10}{:>12}\n", "", "messages", "s", "a second");
+    else if (scenario == "messages") fmt::print("{:<30}{:>12}{:>10}{:>12}{:>16}{:>16}\n", "", "messages", "s", "a second", "first quarter",
+                   "last quarter");
     else if (scenario == "backlog")
         fmt::print("{:<20}{:>12}{:>10}{:>14}{:>16}{:>16}{:>10}\n", "", "messages", "s", "a second", "first quarter",
                    "last quarter", "RSS MiB");
@@ -235,9 +241,8 @@ void report::add(latency_figures const& m)
 void report::add(backlog_figures const& m)
 {
     auto const per_second = m.seconds > 0 ? static_cast<double>(m.messages) / m.seconds : 0;
-    auto const rate = [](double value) { return value > 0 ? fmt::format("{:.0f}", value) : std::string{"too short"}; };
     fmt::print("{:<20}{:>12}{:>10.1f}{:>14.0f}{:>16}{:>16}{:>10.1f}\n", name_of(m.who), m.messages, m.seconds,
-               per_second, rate(m.first_quarter_per_second), rate(m.last_quarter_per_second),
+               per_second, rate_or_too_short(m.first_quarter_per_second), rate_or_too_short(m.last_quarter_per_second),
                most_of_a_service(m.peak_rss_mib));
     std::fflush(stdout);
     scenario()["phases"].push_back({{"who", name_of(m.who)},
@@ -265,10 +270,16 @@ void report::add(entry_figures const& m)
 
 void report::add(message_figures const& m)
 {
-    fmt::print("{:<30}{:>12}{:>10.2f}{:>12.0f}\n", m.label, m.messages, m.seconds, m.per_second);
+    fmt::print("{:<30}{:>12}{:>10.2f}{:>12.0f}{:>16}{:>16}\n", m.label, m.messages, m.seconds, m.per_second,
+               rate_or_too_short(m.first_quarter_per_second), rate_or_too_short(m.last_quarter_per_second));
     std::fflush(stdout);
     scenario()["phases"].push_back(
-        {{"label", m.label}, {"messages", m.messages}, {"seconds", m.seconds}, {"per_second", m.per_second}});
+        {{"label", m.label},
+         {"messages", m.messages},
+         {"seconds", m.seconds},
+         {"per_second", m.per_second},
+         {"first_quarter_per_second", m.first_quarter_per_second},
+         {"last_quarter_per_second", m.last_quarter_per_second}});
 }
 
 void report::add(guard_figures const& m)

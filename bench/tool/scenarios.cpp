@@ -231,13 +231,17 @@ void messages(bench const& b, report& out)
     chosen.each = true;  // a handler has no batches of its own
     bench const one_by_one{chosen, b.interruptions};
     for (int round = 1; round <= b.chosen.rounds; ++round) {
-        fresh_databases w{one_by_one};
-        auto const step = run_messages(one_by_one, w.databases, false);
-        out.add(step);
-        auto const handler = run_messages(one_by_one, w.databases, true);
-        out.add(handler);
-        out.add_ratio(fmt::format("messages, round {}", round), {"handler", handler.per_second},
-                      {"step", step.per_second});
+        for (auto const who : who_runs(b.chosen)) {
+            if (who == implementation::baseline) continue;
+            fresh_databases w{one_by_one};
+            if (!b.chosen.transports.empty()) out.say(name_of(who) + ':');
+            auto const step = run_messages(one_by_one, w.databases, who, false);
+            out.add(step);
+            auto const handler = run_messages(one_by_one, w.databases, who, true);
+            out.add(handler);
+            out.add_ratio(fmt::format("messages, round {}", round), {"handler", handler.per_second},
+                          {"step", step.per_second});
+        }
     }
 }
 
