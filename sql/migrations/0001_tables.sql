@@ -200,7 +200,9 @@ CREATE TABLE skald.outbox (
         CHECK (jsonb_typeof(headers) = 'object' AND octet_length(headers::text) <= 65536),
     CONSTRAINT if_unrouted_is_known CHECK (if_unrouted IN ('keep', 'drop'))
 );
-CREATE INDEX outbox_due ON skald.outbox (due_at, id);
+-- Without the id: while a snapshot is held the table is full of dead rows and counts as empty, all plans cost the same, and a row is then
+-- looked for by its id in the whole of any index that has it.
+CREATE INDEX outbox_due ON skald.outbox (due_at);
 -- Rows come and go all day; the table must stay small whatever autovacuum's defaults are.
 ALTER TABLE skald.outbox SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
                               autovacuum_vacuum_cost_delay = 0);

@@ -66,11 +66,11 @@ $$;
 CREATE FUNCTION skald.outbox_is_over(rows_max bigint, due_from timestamptz) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
--- Use the index on (due_at, id): a plan made while the table was small would be kept as it grows.
+-- Use the index on due_at: a plan made while the table was small would be kept as it grows.
 SET enable_seqscan = off
 SET jit = off
 SET enable_bitmapscan = off
 AS $$
     SELECT count(*) > rows_max
-      FROM (SELECT FROM skald.outbox WHERE due_at >= due_from ORDER BY due_at, id LIMIT rows_max + 1) AS o
+      FROM (SELECT FROM skald.outbox WHERE due_at >= due_from ORDER BY due_at LIMIT rows_max + 1) AS o
 $$;

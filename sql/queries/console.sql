@@ -77,7 +77,7 @@ SELECT o.type, o.destination, o.attempts, coalesce(o.error, '') AS error, skald.
        o.due_at > clock_timestamp() + interval '1 second' AS waits,
        CASE WHEN octet_length(o.payload) <= 65536 THEN encode(o.payload, 'hex') ELSE '' END AS body,
        coalesce(o.headers->>'skald-body', '') AS kept
-  FROM (SELECT * FROM skald.outbox ORDER BY due_at, id LIMIT :examined_max::integer) AS o
+  FROM (SELECT * FROM skald.outbox ORDER BY due_at LIMIT :examined_max::integer) AS o
  WHERE (o.scope, o.aggregateid) = (:scope::text, :key::text) AND o.headers ? 'x-saga-itinerary'
    AND coalesce(o.headers->>'x-saga-home' = :home::text, true)
  ORDER BY o.created_at, o.id
@@ -133,7 +133,7 @@ SELECT w.id, coalesce(p.scope, '') AS scope, coalesce(p.key, '') AS key, coalesc
 SELECT o.idempotency_key AS message_id, o.type, o.destination, o.scope, o.aggregateid AS key, o.attempts, coalesce(o.error, '') AS error,
        extract(epoch FROM clock_timestamp() - skald.shown(o.created_at))::bigint AS age_seconds,
        coalesce(o.headers->>'x-saga-home', '') AS home
-  FROM skald.outbox o ORDER BY o.due_at, o.id LIMIT :rows_max::integer
+  FROM skald.outbox o ORDER BY o.due_at LIMIT :rows_max::integer
 
 -- Limits that contention has put on steps (docs/contention.md).
 -- name: contention

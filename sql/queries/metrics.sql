@@ -13,7 +13,7 @@ waiting AS (
       FROM (SELECT o.due_at, CASE WHEN o.error IS NOT NULL THEN 'refused'
                                   WHEN o.due_at <= clock_timestamp() THEN 'due'
                                   ELSE 'later' END AS state
-              FROM skald.outbox o WHERE o.due_at >= :outbox_from::timestamptz ORDER BY o.due_at, o.id LIMIT :rows_max::bigint) AS w
+              FROM skald.outbox o WHERE o.due_at >= :outbox_from::timestamptz ORDER BY o.due_at LIMIT :rows_max::bigint) AS w
      GROUP BY 1),
 started_rows AS MATERIALIZED (
     SELECT kind, dependency, step, tries, created_at, due_at FROM skald.started ORDER BY kind, dependency, due_at LIMIT :rows_max::bigint),

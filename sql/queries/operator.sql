@@ -12,7 +12,7 @@ SELECT count(*) AS messages FROM skald.outbox WHERE due_at <= clock_timestamp() 
 -- What of one saga is due and was not taken: looked for among the first, since there is no index by key.
 -- name: outbox_of_saga
 SELECT o.destination, coalesce(o.error, '') AS error, extract(epoch FROM clock_timestamp() - skald.shown(o.created_at))::bigint AS age_seconds
-  FROM (SELECT * FROM skald.outbox ORDER BY due_at, id LIMIT 20000) AS o
+  FROM (SELECT * FROM skald.outbox ORDER BY due_at LIMIT 20000) AS o
  WHERE (o.scope, o.aggregateid) = (:scope::text, :key::text) AND o.due_at < clock_timestamp() - interval '5 s'
  ORDER BY o.created_at, o.id
 

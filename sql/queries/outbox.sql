@@ -39,7 +39,7 @@ SELECT CASE WHEN count(*) <> cardinality(:definitions::text[])
 WITH due AS MATERIALIZED (
     SELECT id, due_at, octet_length(payload) AS bytes
       FROM skald.outbox
-     WHERE due_at >= :search_from::timestamptz AND due_at <= (SELECT clock_timestamp()) ORDER BY due_at, id LIMIT :rows_max::integer
+     WHERE due_at >= :search_from::timestamptz AND due_at <= (SELECT clock_timestamp()) ORDER BY due_at LIMIT :rows_max::integer
        FOR UPDATE SKIP LOCKED),
 fitting AS (
     SELECT id, sum(bytes) OVER (ORDER BY due_at, id) - bytes AS bytes_before FROM due)
