@@ -196,7 +196,8 @@ void report::begin(std::string const& scenario, std::string const& explanation)
                    "|{:>7}{:>8} |{:>7}{:>8} |{:>6} |{:>6} |{:>6}{:>6}{:>6} |{:>6}{:>4}{:>4}\n",
                    "", "", "%", "", "first, ms", "replayed, ms", "%", "trans-", "us of processor", "", "", "by", "dup",
                    "a second", "p50", "p99", "p50", "p99", "409", "action", "serv.", "PG", "Redis", "503", "2x", "bad");
-    else if (scenario == "messages") fmt::print("{:<30}{:>12}{:>10}{:>12}{:>16}{:>16}\n", "", "messages", "s", "a second", "first quarter",
+    else if (scenario == "messages")
+        fmt::print("{:<30}{:>12}{:>10}{:>12}{:>16}{:>16}\n", "", "messages", "s", "a second", "first quarter",
                    "last quarter");
     else if (scenario == "backlog")
         fmt::print("{:<20}{:>12}{:>10}{:>14}{:>16}{:>16}{:>10}\n", "", "messages", "s", "a second", "first quarter",
@@ -273,13 +274,12 @@ void report::add(message_figures const& m)
     fmt::print("{:<30}{:>12}{:>10.2f}{:>12.0f}{:>16}{:>16}\n", m.label, m.messages, m.seconds, m.per_second,
                rate_or_too_short(m.first_quarter_per_second), rate_or_too_short(m.last_quarter_per_second));
     std::fflush(stdout);
-    scenario()["phases"].push_back(
-        {{"label", m.label},
-         {"messages", m.messages},
-         {"seconds", m.seconds},
-         {"per_second", m.per_second},
-         {"first_quarter_per_second", m.first_quarter_per_second},
-         {"last_quarter_per_second", m.last_quarter_per_second}});
+    scenario()["phases"].push_back({{"label", m.label},
+                                    {"messages", m.messages},
+                                    {"seconds", m.seconds},
+                                    {"per_second", m.per_second},
+                                    {"first_quarter_per_second", m.first_quarter_per_second},
+                                    {"last_quarter_per_second", m.last_quarter_per_second}});
 }
 
 void report::add(guard_figures const& m)

@@ -37,7 +37,8 @@ message_sink::~message_sink()
     if (inboxes_ == nullptr) return;
     try {
         for (auto const service : {orders, payments, shipping}) ask(inboxes_->at(service), sql::empty_inbox);
-    } catch (std::exception const&) {
+    }
+    catch (std::exception const&) {
         // The databases are made anew before the next measurement.
     }
 }

@@ -125,7 +125,8 @@ TEST_CASE("transports are measured side by side, with the same number of sagas u
     folder const made;
     auto const json_file = made.path / "figures.json";
     auto const bench = run_bench("--scenario transports --transport rabbitmq,postgres --under-way 3 --seconds 1 "
-                                 "--warm-up 1 --rounds 1 --json " +
+                                 "--warm-up 1 --rounds 1 --scenario backlog --backlog 700 --scenario messages "
+                                 "--messages 300 --json " +
                                  json_file.string());
     INFO(bench.said);
     REQUIRE(bench.code == 0);
@@ -138,6 +139,12 @@ TEST_CASE("transports are measured side by side, with the same number of sagas u
         CHECK(phase.at("sagas") > 0);
         CHECK(phase.at("wal_bytes_a_saga") > 0);
     }
+    auto const backlog = scenario(json::parse(read(json_file)), "backlog").at("phases");
+    REQUIRE(backlog.size() == 2);
+    for (auto const& phase : backlog) CHECK(phase.at("seconds") > 0);
+    auto const messages = scenario(json::parse(read(json_file)), "messages").at("phases");
+    REQUIRE(messages.size() == 4);  // over each by a step, and by a handler
+    for (auto const& phase : messages) CHECK(phase.at("per_second") > 0);
 }
 
 TEST_CASE("framework and baseline leave the same behind, and the report adds up")

@@ -127,7 +127,7 @@ TEST_CASE("R11: what was sent since somebody's snapshot was taken is not walked 
     CHECK(o.pages_of_count(o.mark->mark()) < 20);
 }
 
-TEST_CASE("R11: while a snapshot is held, rows are found by their id in a few pages each, whatever the planner believes")
+TEST_CASE("R11: while a snapshot is held, a row is found by its id in a few pages, whatever the planner thinks")
 {
     marked_outbox o;
     o.db.run("ALTER TABLE skald.outbox SET (autovacuum_enabled = off)");
