@@ -287,7 +287,7 @@ expected examine(pqxx::connection& c, std::string const& conninfo, findings& fou
     expected at_broker;
     examine_part(found, "owner", [&] { examine_owner(at_broker.owner = postgres::owner_of(c), found); });
     examine_part(found, "handlers", [&] { at_broker.handlers = handlers_of(c); });
-    examine_privileges(c, found);
+    examine_privileges(c, at_broker.owner.service, found);
     examine_part(found, "outbox", [&] { examine_outbox(c, found); });
     examine_part(found, "sagas", [&] { examine_sagas(c, found); });
     examine_part(found, "versions", [&] { examine_versions(c, found); });
