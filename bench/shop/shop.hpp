@@ -120,7 +120,8 @@ inline skald::http::response place(skald::http::request_context& ctx)
 {
     auto o = ctx.json<order>();
     o.id = ctx.key();
-    ctx.start(place_order, create_order{}, o);
+    auto const ended = ctx.start(place_order, create_order{}, o);
+    if (!ended.is_done()) return skald::http::problem_response(422, "refused");
     return skald::http::json_response(202, {{"saga", ctx.key()}});
 }
 

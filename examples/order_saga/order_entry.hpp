@@ -30,7 +30,8 @@ inline skald::http::response place(skald::http::request_context& ctx)
     if (auto const problem = problem_with(r); !problem.empty()) return skald::http::problem_response(400, problem);
 
     order const o{skald::make_key(), r.customer, r.sku, r.quantity, r.cents};
-    ctx.start(place_order, create_order{}, o);
+    auto const ended = ctx.start(place_order, create_order{}, o);
+    if (auto const* no = ended.rejected()) return skald::http::problem_response(422, no->reason);
     return skald::http::json_response(202, {{"order_id", o.id}, {"saga", ctx.key()}},
                                       {{"Location", skald::http::saga_path(ctx.key())}});
 }

@@ -94,6 +94,13 @@ SELECT h.handler, b.value->>'exchange' AS exchange, b.value->>'routing_key' AS r
   FROM skald.handler h LEFT JOIN LATERAL jsonb_array_elements(h.bindings) b ON true
  ORDER BY h.handler, 2, 3
 
+-- The other services that sagas under way, of this home, go to.
+-- name: doctor_services
+SELECT DISTINCT p.service
+  FROM (SELECT DISTINCT s.itinerary FROM skald.saga s WHERE s.status IN ('running', 'compensating')) AS s
+ CROSS JOIN LATERAL skald.itinerary_steps(s.itinerary) AS p
+ WHERE p.service NOT IN (SELECT o.name FROM skald.service o) ORDER BY p.service
+
 -- Of how many sagas a step completed whose compensation found no record of it.
 -- name: doctor_not_undone
 SELECT count(DISTINCT (scope, key)) AS sagas FROM skald.not_undone

@@ -110,7 +110,7 @@ TEST_CASE("a saga that HTTP starts has its attributes, as its data was before it
         return http::response{202, "", {}, ""};
     });
     door.answer(post("ran"), [](http::request_context& ctx) {
-        ctx.start(buy, reserving{}, basket{"ann", 8});
+        CHECK(ctx.start(buy, reserving{}, basket{"ann", 8}).is_done());
         return http::response{202, "", {}, ""};
     });
     CHECK(door.db.rows(all_attributes) == "ran|cents|8\nran|customer|ann\nsent|cents|7\nsent|customer|bob");

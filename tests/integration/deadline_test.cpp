@@ -335,7 +335,7 @@ TEST_CASE("a saga that a request starts has its deadline from the server's clock
     r.method = "POST";
     r.headers = {{"Idempotency-Key", "k"}};
     auto const start_errand = [](skald::http::request_context& ctx) {
-        ctx.start(run_errand, leaving{}, errand{"e"}, 1h);
+        CHECK(ctx.start(run_errand, leaving{}, errand{"e"}, 1h).is_done());
         return skald::http::json_response(202, {});
     };
     CHECK(skald::test::respond_by(guard, known, r, {"POST", "/errands", {}, start_errand}).status == 202);

@@ -33,7 +33,7 @@ struct refusing final : compensatable_step<order_saga::order>
 http::entry_handler refused(doubtful_store& store, std::function<void()> then)
 {
     return [&store, then = std::move(then)](http::request_context& ctx) {
-        ctx.start(order_saga::place_order, refusing{}, order_saga::order{});
+        CHECK(ctx.start(order_saga::place_order, refusing{}, order_saga::order{}).rejected() != nullptr);
         store.after_rollback = then;
         return http::problem_response(422, "no money");
     };
@@ -203,4 +203,57 @@ TEST_CASE("a request whose handler loses its connection each time has had no eff
     CHECK(door.runs > 1);
     CHECK(door.records() == "0|0|0|0");
     CHECK(door.answer(post("k"), door.giving({202, "", {}, "accepted"})).status == 202);
+}
+
+TEST_CASE(
+    "a first step that its service does not host, or hosts as another class, starts nothing, and the log says why")
+{
+    struct other final : compensatable_step<order_saga::order>
+    {
+        outcome execute(step_context& ctx, order_saga::order&) const override
+        {
+            ctx.sql("INSERT INTO effect VALUES (1)");
+            return done();
+        }
+        void compensate(step_context&, order_saga::order&) const override {}
+    };
+    runtime::registry steps;
+    front_door door;
+    door.steps = &steps;
+    auto const here = [](http::request_context& ctx) {
+        CHECK(ctx.start(order_saga::place_order, other{}, order_saga::order{}).is_done());
+        return http::response{202, "", {}, ""};
+    };
+    auto const sent = [](http::request_context& ctx) {
+        ctx.start(order_saga::place_order, order_saga::order{});
+        return http::response{202, "", {}, ""};
+    };
+    auto const refuses = [&](auto const& handle, std::string const& why) {
+        CHECK(door.answer(post("k"), handle).status == 500);
+        CHECK(door.records() == "0|0|0|0");
+        CHECK(door.effects() == "0");
+        CHECK_MESSAGE(door.log.has(why), door.log.lines());
+    };
+    refuses(here,
+            "the first step of place-order, create-order, is this service's, which does not host it: add it with");
+    refuses(sent, "entry.failed route=\"POST /orders\" key=k error=");
+
+    constexpr auto elsewhere = define("elsewhere", compensatable<order_saga::order>{"lend", "library"},
+                                      pivot<order_saga::order>{"buy", "shop"});
+    refuses(
+        [&](http::request_context& ctx) {
+            CHECK(ctx.start(elsewhere, other{}, order_saga::order{}).is_done());
+            return http::response{202, "", {}, ""};
+        },
+        "belongs to the service library: start(saga, data) sends it there");
+
+    auto const host = [&steps](std::shared_ptr<detail::hosted_step const> step) {
+        steps = runtime::registry{};
+        steps.add("place-order", "create-order", {std::move(step), {}});
+    };
+    host(std::make_shared<detail::typed_step<order_saga::order, refusing>>(refusing{}));
+    refuses(here, "refusing, which would compensate it: pass start() the class of host()");
+    CHECK(door.answer(post("sent"), sent).status == 202);
+    host(std::make_shared<detail::typed_step<order_saga::order, other>>(other{}));
+    CHECK(door.answer(post("here"), here).status == 202);
 }

@@ -48,7 +48,7 @@ TEST_CASE("the answer to a refused first step, which is stored without the handl
     front_door door{1'000'000};
     auto const start = [&](http::request_context& ctx) {
         ++door.runs;
-        ctx.start(order_saga::place_order, refusing{}, order_saga::order{});
+        CHECK(ctx.start(order_saga::place_order, refusing{}, order_saga::order{}).rejected() != nullptr);
         return http::problem_response(422, "no");
     };
     auto const first = door.answer(post("k"), start);

@@ -5,6 +5,7 @@
 #include "support/database.hpp"
 #include "support/doubtful_store.hpp"
 #include "support/guarded.hpp"
+#include "support/recording_logger.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -37,7 +38,7 @@ public:
 
     http::response answer(http::request const& r, http::entry_handler const& handle, std::string const& scope = "")
     {
-        entry_detail::request_guard guard{"orders", store, known_, backlog_, out_, log_};
+        entry_detail::request_guard guard{"orders", store, known_, backlog_, out_, log, steps};
         return respond_by(guard, known_, r, route(handle), scope);
     }
 
@@ -48,7 +49,7 @@ public:
     {
         doubtful_store other{db.url()};
         entry_detail::known_requests apart;
-        entry_detail::request_guard guard{"orders", other, apart, backlog_, out_, log_};
+        entry_detail::request_guard guard{"orders", other, apart, backlog_, out_, log};
         return respond_by(guard, apart, r, route(handle));
     }
 
@@ -73,12 +74,13 @@ public:
     doubtful_store store{db.url()};
     int runs{};
     http::idempotency key{http::idempotency::required};
+    recording_logger log;
+    runtime::registry const* steps{};  // what the service hosts, if that is to be compared
 
 private:
     entry_detail::known_requests known_;
     runtime::backlog backlog_;
     runtime::memory_source out_;
-    core::silent_logger log_;
 };
 
 inline std::string value_of(http::response const& answer, std::string const& name)

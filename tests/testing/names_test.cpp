@@ -46,3 +46,24 @@ TEST_CASE("rows print as a check shows them")
     text << rows{"o-1 | charge", "o-1 | refund"} << rows{};
     CHECK(text.str() == R"({"o-1 | charge", "o-1 | refund"}{})");
 }
+
+namespace {
+
+struct parcel_note
+{
+    std::string id, text;
+    bool operator==(parcel_note const&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(parcel_note, id)
+
+}  // namespace
+
+TEST_CASE("data with a member that its macro lacks starts nothing, and proves nothing")
+{
+    constexpr auto deliver = skald::define("deliver", skald::pivot<parcel_note>{"hand-over", "shipping"});
+    auto const shop = make_shop();
+    auto const flaw = doctest::Contains("NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE");
+    CHECK_THROWS_WITH_AS(static_cast<void>(shop->start(deliver, {"p-1", "fragile"})), flaw, skald::data_error);
+    CHECK_THROWS_WITH_AS(static_cast<void>(shop->prove_exactly_once(deliver, {"p-1", "fragile"})), flaw,
+                         skald::data_error);
+}

@@ -43,14 +43,25 @@ saga_facts with_steps_done(std::size_t count, saga_state status = saga_state::ru
     return s;
 }
 
+std::string to_ask(std::string const& service)
+{
+    return " Does a process of " + service + " run? `skald doctor` with " + service +
+           "'s DATABASE_URL says whether one consumes its queue.";
+}
+
 }  // namespace
 
 TEST_CASE("of a running saga it says who has to take which step, and since when")
 {
     CHECK(explain(saga()) ==
-          "running: waiting for orders to take create-order since 2026-01-31 11:50:00Z (10 min ago).");
+          "running: waiting for orders to take create-order since 2026-01-31 11:50:00Z (10 min ago)." +
+              to_ask("orders"));
     CHECK(explain(with_steps_done(2)) ==
-          "running: waiting for shipping to take arrange-shipping since 2026-01-31 11:52:00Z (8 min ago).");
+          "running: waiting for shipping to take arrange-shipping since 2026-01-31 11:52:00Z (8 min ago)." +
+              to_ask("shipping"));
+    auto young = saga();
+    young.created_at = noon - 59s;
+    CHECK(explain(young).ends_with("(59 s ago)."));
     CHECK(explain(with_steps_done(4)) == "running: every step has run, and its end is being recorded.");
 }
 
@@ -80,7 +91,8 @@ TEST_CASE("of a saga that compensates it says why, and whose compensation is nex
     s.steps[2].record = was(step_status::rejected, 2min, 1, "out of stock");
     CHECK(explain(s) ==
           "compensating: out of stock; waiting for payments to compensate charge-payment since 2026-01-31 11:58:00Z "
-          "(2 min ago).");
+          "(2 min ago)." +
+              to_ask("payments"));
     s.steps[1].compensation = was(step_status::retrying, 1min, 3, "deadlock");
     CHECK(explain(s).find("the compensation of charge-payment failed 3 times at payments") != std::string::npos);
     s.steps[1].compensation = was(step_status::completed, 1min);

@@ -202,3 +202,13 @@ TEST_CASE("what is not base64, or is base64 in another way than it is written, i
     CHECK_MESSAGE(!from_base64(std::string_view{"Zm\0v", 4}), "NUL");
     CHECK(from_base64("") == "");
 }
+
+TEST_CASE("what a library says over several lines is read on one, without the line that only points")
+{
+    CHECK(in_one_line("ERROR:  duplicate key\nDETAIL:  Key (id)=(7) already exists.\n") ==
+          "ERROR:  duplicate key; DETAIL:  Key (id)=(7) already exists.");
+    CHECK(in_one_line("ERROR:  no such table\nLINE 1: SELECT * FROM walet\n                      ^\n") ==
+          "ERROR:  no such table; LINE 1: SELECT * FROM walet");
+    CHECK(in_one_line("one line") == "one line");
+    CHECK(in_one_line("\r\n \n").empty());
+}

@@ -30,6 +30,7 @@ struct expected
 {
     postgres::ownership owner{};
     std::vector<ports::handler_queue> handlers{};
+    std::vector<std::string> others{};  // the services that sagas of this home, which are under way, go to
 };
 
 /// Checks the database at `url`. The owner is empty if it has none or can't be queried. Everything that goes wrong is a

@@ -107,6 +107,20 @@ void examine_handlers(rabbitmq::inspection const& seen, expected const& at_broke
     else if (!seen.handlers.empty()) found.push_back({"replies", health::ok, "this user may reply to messages", ""});
 }
 
+// Its own database may be looked at by nobody: the homes are where its sagas are waited for.
+void examine_others(std::string const& url, std::vector<std::string> const& others, findings& found)
+{
+    for (auto const& service : others) {
+        auto const depth = rabbitmq::depth_of_service(url, service);
+        if (!depth || depth->consumers > 0 || depth->messages == 0) continue;
+        found.push_back(
+            {"other services", health::warning,
+             fmt::format("sagas of this home go to {0}, and no process consumes skald.{0}; {1} messages wait", service,
+                         depth->messages),
+             "start that service"});
+    }
+}
+
 }  // namespace
 
 void examine_broker(std::string const& url, expected const& at_broker, bool declares, findings& found)
@@ -126,6 +140,7 @@ try {
     else if (!seen.missing_exchange) found.push_back({"publishing", health::ok, "the broker takes messages", ""});
     if (!owner.service.empty()) examine_queues(seen, owner.service, declares, found);
     examine_handlers(seen, at_broker, declares, found);
+    examine_others(url, at_broker.others, found);
 }
 catch (std::exception const& error) {
     found.push_back(

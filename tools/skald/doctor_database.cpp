@@ -40,12 +40,12 @@ void examine_settings(pqxx::row const& server, findings& found)
         "set it for every role that writes to this database, 30 s for instance");
 }
 
-void examine_node(pqxx::row const& server, findings& found)
+void examine_node(pqxx::connection& c, pqxx::row const& server, findings& found)
 {
     bool const standby = server["is_standby"].as<bool>(),
                read_only = server["default_transaction_read_only"].c_str() == std::string{"on"};
     add(found, "server", !standby && !read_only, health::problem,
-        fmt::format("PostgreSQL {}{}", server["version"].c_str(),
+        fmt::format("{}, PostgreSQL {}{}", postgres::place_of(c), server["version"].c_str(),
                     standby     ? ", a standby"
                     : read_only ? ", read-only"
                                 : ", takes writes"),
@@ -137,11 +137,13 @@ void examine_sagas(pqxx::connection& c, findings& found)
 {
     auto const row = run(c, q::doctor_saga)[0];
     auto const count = [&](char const* column) { return row[column].as<std::int64_t>(); };
-    add(found, "parked", count("parked") == 0, health::warning, fmt::format("{} parked deliveries", count("parked")),
-        "`skald parked list` shows them");
-    add(found, "stuck sagas", count("stuck") == 0, health::warning, fmt::format("{} stuck sagas", count("stuck")),
-        "`skald saga list` shows them");
-    add(found, "unknown sagas", count("unknown") == 0, health::warning,
+    add(found, "parked", count("parked") == 0, health::problem,
+        fmt::format("{} parked deliveries wait for a person", count("parked")),
+        "`skald parked list` shows them, `skald parked show ID` says what to do");
+    add(found, "stuck sagas", count("stuck") == 0, health::problem,
+        fmt::format("{} stuck sagas wait for a person", count("stuck")),
+        "`skald saga list` shows them, `skald saga show KEY` says what to do");
+    add(found, "unknown sagas", count("unknown") == 0, health::problem,
         fmt::format("{} sagas of which nobody knows what a call has done", count("unknown")),
         "`skald saga show KEY` says of which call; find out, and say so with `skald saga resolve`");
     add(found, "old sagas", count("old") == 0, health::warning,
@@ -214,7 +216,7 @@ void examine_started(pqxx::connection& c, findings& found)
         "`skald started list` has the error of each: mend the step; or, if it is an operator's answer that does not "
         "fit, "
         "`skald saga resolve` it again");
-    add(found, "unknown calls", unknown == 0, health::warning,
+    add(found, "unknown calls", unknown == 0, health::problem,
         fmt::format("of {} calls nobody knows what they have done", unknown),
         "`skald started list --unknown` shows them; find out, and say so with `skald saga resolve`");
 }
@@ -277,7 +279,7 @@ void examine_owner(postgres::ownership const& owner, findings& found)
 expected examine(pqxx::connection& c, std::string const& conninfo, findings& found)
 {
     auto const server = run(c, q::doctor_server);
-    examine_node(server[0], found);
+    examine_node(c, server[0], found);
     examine_settings(server[0], found);
     examine_pooler(c, conninfo, found);
     examine_clock(c, found);
@@ -287,6 +289,9 @@ expected examine(pqxx::connection& c, std::string const& conninfo, findings& fou
     expected at_broker;
     examine_part(found, "owner", [&] { examine_owner(at_broker.owner = postgres::owner_of(c), found); });
     examine_part(found, "handlers", [&] { at_broker.handlers = handlers_of(c); });
+    examine_part(found, "services", [&] {
+        for (auto const& row : run(c, q::doctor_services)) at_broker.others.emplace_back(row["service"].c_str());
+    });
     examine_privileges(c, at_broker.owner.service, found);
     examine_part(found, "outbox", [&] { examine_outbox(c, found); });
     examine_part(found, "sagas", [&] { examine_sagas(c, found); });

@@ -75,7 +75,10 @@ void examine_shape(pqxx::connection& c, bool is_newer, findings& found)
 bool examine_schema(pqxx::connection& c, findings& found)
 {
     if (!run(c, q::doctor_schema)[0]["is_there"].as<bool>()) {
-        found.push_back({"migrations", health::problem, "there is no schema `skald`", "run `skald migrate`"});
+        found.push_back(
+            {"migrations", health::problem,
+             fmt::format("the database {} is none of Skald's: it has no schema `skald`", postgres::place_of(c)),
+             "correct DATABASE_URL, or, if it is right, run `skald migrate --service NAME`"});
         return false;
     }
     bool is_current = true, is_newer = false;

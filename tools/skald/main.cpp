@@ -95,7 +95,9 @@ catch (pqxx::broken_connection const& error) {
     return 1;
 }
 catch (skald::rabbitmq::connection_lost const& error) {
-    skald::tools::complain(error.what() + std::string{is_set("AMQP_URL") ? "" : " (AMQP_URL is not set)"});
+    skald::tools::complain(error.what() + std::string{is_set("AMQP_URL") ? " (AMQP_URL names the broker)"
+                                                                         : " (AMQP_URL is not set: name the broker in "
+                                                                           "it)"});
     return 1;
 }
 catch (std::exception const& error) {

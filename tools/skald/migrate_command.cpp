@@ -55,9 +55,7 @@ struct migrate_options
 std::vector<std::string> make_topics(config const& settings, std::string service)
 {
     auto c = connect(settings, "migrate");
-    if (service.empty()) service = postgres::owner_of(c.raw()).service;
-    if (service.empty())
-        throw configuration_error{"--topics needs --service: no service has ever run on this database"};
+    if (service.empty()) service = postgres::owner_name(c.raw());
     ports::subscriber who{service};
     who.handlers = handlers_of(c.raw());
     return make_kafka_topics(settings, who);
@@ -70,6 +68,7 @@ int migrate(migrate_options const& options, output const& out)
     if (topics && settings.transport != "kafka")
         throw configuration_error{"--topics is of SKALD_TRANSPORT=kafka; RabbitMQ's queues are declared by `skald "
                                   "declare`, and without a broker by the service itself"};
+    if (service.empty()) postgres::require_owner(settings.database_url);
     if (adopts) postgres::adopt(settings.database_url, service);
     auto const applied = migrate_patiently(settings.database_url, service);
 

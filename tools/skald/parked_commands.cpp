@@ -4,6 +4,7 @@
 #include "core/text.hpp"
 #include "database.hpp"
 #include "parked.hpp"
+#include "postgres/migrate.hpp"
 #include "table.hpp"
 
 #include <skald/errors.hpp>
@@ -66,7 +67,8 @@ int list(admin::parked_filter const& filter, output const& out)
     for (auto const& p : page["parked"])
         rows.push_back(
             {p["id"].dump(), p["parked_at"], p["reason"], p["key"], p["scope"], step_or_handler(p), p["error"]});
-    auto text = rows.size() > 1 ? table(rows) : "no parked delivery here matches";
+    auto text =
+        rows.size() > 1 ? table(rows) : "no parked delivery here matches: this is " + postgres::which_database(c.raw());
     if (!page["next"].is_null()) text += "\nmore: --after " + page["next"].dump();
     out.tell(text, page);
     return 0;
@@ -78,15 +80,24 @@ std::string kept_body(json const& kept)
                        core::visible_text(kept.at("store").get<std::string>()), kept.at("sha256").get<std::string>());
 }
 
+// "attempt 3"; what could not be read, or had no step, made none.
+std::string attempt_of(json const& parked)
+{
+    auto const number = parked.at("attempts").get<int>();
+    auto const& reason = parked.at("reason").get_ref<std::string const&>();
+    if (number == 0) return "which did not run";
+    return fmt::format("attempt {}{}", number,
+                       reason == "malformed" || reason == "unknown_step" ? ", which did not run" : "");
+}
+
 int show(std::int64_t id, output const& out)
 {
     auto c = connect();
     auto const p = admin::show_parked(c, id);
     if (!p) return out.refuse(fmt::format("there is no parked delivery {} here", id));
     auto const shown = [&](char const* name) { return core::visible_text(p->at(name).get<std::string>()); };
-    auto text =
-        fmt::format("parked delivery {} ({}) at {}\n{}, attempts {}\nerror: {}\n{}\n\n", id, shown("reason"),
-                    shown("parked_at"), whose(*p), p->at("attempts").get<int>(), shown("error"), shown("advice"));
+    auto text = fmt::format("parked delivery {} ({}) at {}\n{}, {}\nerror: {}\n{}\n\n", id, shown("reason"),
+                            shown("parked_at"), whose(*p), attempt_of(*p), shown("error"), shown("advice"));
     for (auto const& [name, value] : p->at("headers").items())
         text += fmt::format("{}: {}\n", core::visible_text(name),
                             core::visible_text(value.is_string() ? value.get<std::string>() : value.dump()));

@@ -9,6 +9,7 @@
 #include "database.hpp"
 #include "orders.hpp"
 #include "postgres/literal.hpp"
+#include "postgres/migrate.hpp"
 #include "skald_operator_queries.hpp"
 #include "skald_queries.hpp"
 #include "started.hpp"
@@ -46,7 +47,7 @@ try {
         rows.push_back(
             {text_of(saga["key"]), text_of(saga["scope"]), text_of(saga["definition"]), text_of(saga["status"]),
              admin::in_words(std::chrono::seconds{saga["age_seconds"].get<std::int64_t>()}), text_of(saga["reason"])});
-    auto text = rows.size() > 1 ? table(rows) : "no saga here matches";
+    auto text = rows.size() > 1 ? table(rows) : "no saga here matches: this is " + postgres::which_database(c.raw());
     if (page.contains("searched_to") && !page["searched_to"].is_null())
         text += "\nsearched as far as " + text_of(page["searched_to"]) + ": very many sagas do not match";
     if (!page["next"].is_null()) text += "\nmore: --after " + text_of(page["next"]);
@@ -73,8 +74,9 @@ int show_messages(postgres::connection& c, core::saga_id const& id, output const
     auto const found = c.run(postgres::execute(queries::messages_of_key{.scope = id.scope, .key = id.key}));
     if (found.empty()) {
         auto const row = c.run(postgres::execute(queries::home_of_saga{.scope = id.scope, .key = id.key}))[0];
-        return out.refuse("no saga " + id.key + " was started here: ask the database of its home" +
-                          (row["home"].is_null() ? "" : fmt::format(", {}", row["home"].c_str())));
+        return out.refuse(fmt::format("no saga {} was started here, in {}: ask the database of its home{}", id.key,
+                                      postgres::which_database(c.raw()),
+                                      row["home"].is_null() ? "" : fmt::format(", {}", row["home"].c_str())));
     }
     std::vector<std::vector<std::string>> rows{{"HANDLER", "STATUS", "ATTEMPTS", "AT", "REPLY", "PARKED", "ERROR"}};
     auto all = json::array();

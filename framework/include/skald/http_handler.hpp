@@ -2,8 +2,9 @@
 // response happen once for each Idempotency-Key.
 //
 //     worker.post("/orders", [](skald::http::request_context& ctx) {
-//         auto o = ctx.json<order>();
-//         ctx.start(place_order, create_order{}, o);
+//         auto const o = ctx.json<order>();
+//         auto const ended = ctx.start(place_order, create_order{}, o);
+//         if (auto const* no = ended.rejected()) return skald::http::problem_response(422, no->reason);
 //         return skald::http::json_response(202, {{"saga", ctx.key()}},
 //                                           {{"Location", skald::http::saga_path(ctx.key())}});
 //     });
@@ -37,6 +38,7 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -53,7 +55,8 @@ struct started_saga
     std::string data;        // as at its start
     std::string attributes;  // JSON; empty: none
     std::string first_ran;   // the name of the first step if it ran in the request's own transaction, else empty
-    std::string data_after;  // as the first step left it
+    std::type_info const* first_class{};  // that step's class; null: it did not run here
+    std::string data_after;               // as the first step left it
     std::vector<skald::detail::published_message> published;
     std::chrono::milliseconds deadline{};  // from when the request was claimed; 0: none
 };
@@ -159,16 +162,18 @@ public:
         throw body_error{error.what()};
     }
 
-    /// Starts a saga that runs its first step here and now, in the request's own transaction. If the step rejects or
-    /// snoozes, no saga is started and nothing that this handler wrote remains; the returned outcome says which. A 2xx
-    /// after that, or another start(), is answered with 500, and nothing is stored.
+    /// Starts a saga that runs its first step here and now, in the request's own transaction. `first_step` is of the
+    /// class that the service hosts for it, which compensates it; with another one, or without host(), the request is
+    /// answered with 500, and the log says what is missing. If the step rejects or snoozes, no saga is started and
+    /// nothing that this handler wrote remains; the returned outcome says which. A 2xx after that, or another start(),
+    /// is answered with 500, and nothing is stored.
     /// `deadline`: as in start_options, from when the request was claimed.
     /// Throws: std::logic_error if this request has already started one, or has no key; std::invalid_argument for a
     ///         negative deadline or one of more than 1000 years; data_error; what the step throws. Let all of it pass:
     ///         nothing remains, and the client may retry.
     template <class Data, step_kind... Kinds, class Step>
-    outcome start(definition<Data, Kinds...> const& saga, Step const& first_step, Data data,
-                  std::chrono::milliseconds deadline = {})
+    [[nodiscard]] outcome start(definition<Data, Kinds...> const& saga, Step const& first_step, Data data,
+                                std::chrono::milliseconds deadline = {})
     {
         static_assert(
             std::derived_from<Step, compensatable_step<Data>> || std::derived_from<Step, pivot_step<Data>> ||
@@ -180,6 +185,7 @@ public:
         outcome const ended = base_of<Data, definition<Data, Kinds...>::kinds[0]>(first_step).execute(ctx, data);
         if (ended.is_done()) {
             entry.first_ran = saga.steps[0].name;
+            entry.first_class = &typeid(first_step);
             entry.data_after = skald::detail::write_data(data);
             entry.published = ctx.published();
             started_.push_back(std::move(entry));
@@ -190,7 +196,8 @@ public:
         return ended;
     }
 
-    /// Starts a saga whose first step is sent to its service. A request may call only one of the two start(), once.
+    /// Starts a saga whose first step is sent to its service. If that is this one, it must host it: otherwise the
+    /// request is answered with 500. A request may call only one of the two start(), once.
     template <class Data, step_kind... Kinds>
     void start(definition<Data, Kinds...> const& saga, Data const& data, std::chrono::milliseconds deadline = {})
     {
@@ -225,6 +232,7 @@ private:
                 saga.steps,
                 std::move(written),
                 std::move(found_by),
+                {},
                 {},
                 {},
                 {},

@@ -81,11 +81,17 @@ core::instant last_news(saga_facts const& saga)
 // After this long it is worth checking; whether the step hangs or the message is lost can't be seen from here.
 std::string where_to_look(saga_facts const& saga, std::string const& service)
 {
-    if (saga.now - last_news(saga) <= std::chrono::minutes{10}) return {};
-    return fmt::format(" If a process of {} logs step.hanging, its step has not returned: restart that process. If the "
-                       "message is in no outbox and no queue, and not parked, it is lost: see docs/repair.md, \"A "
-                       "message that is lost\".",
-                       service);
+    auto const silent = saga.now - last_news(saga);
+    if (silent < std::chrono::minutes{1}) return {};
+    auto const first =
+        fmt::format(" Does a process of {0} run? `skald doctor` with {0}'s DATABASE_URL says whether one "
+                    "consumes its queue.",
+                    service);
+    if (silent <= std::chrono::minutes{10}) return first;
+    return fmt::format("{} If it logs step.hanging, its step has not returned: restart that process. If the message is "
+                       "in no outbox and no queue, and not parked, it is lost: see docs/repair.md, \"A message that is "
+                       "lost\".",
+                       first);
 }
 
 // What holds up a step that is retried: "failed 2 times ...".

@@ -147,6 +147,12 @@ std::string advice(std::string const& reason, std::string const& record, bool re
         return fmt::format(
             "If Skald sent it, something on its way changed it: correct that, then {}. Otherwise fix its sender; {}.",
             replay, drop);
+    if (reason == "malformed")
+        return fmt::format(
+            "Its saga is stuck until its step can read it. If it is of an older version, deploy a step that reads that "
+            "(a default, std::optional or an upcast: docs/change.md), which `--check-stored` of the service's program "
+            "tries; then {}. If its sender is wrong, correct that, cancel or close the saga, and {}.",
+            replay, drop);
     if (reason == "transaction_ended")
         return fmt::format(
             "Its step ran COMMIT or ROLLBACK itself: check what it wrote, repair that, and take it out of "

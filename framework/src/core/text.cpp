@@ -96,6 +96,19 @@ std::string visible_text(std::string_view text, line_feeds how)
     return out;
 }
 
+std::string in_one_line(std::string_view text)
+{
+    std::string out;
+    while (!text.empty()) {
+        auto line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(line.size() + 1, text.size()));
+        if (line.find_first_not_of(" \t\r^") == std::string_view::npos) continue;
+        line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
+        (out += out.empty() ? "" : "; ") += line;
+    }
+    return out;
+}
+
 std::string to_hex(std::string_view bytes)
 {
     std::string out(bytes.size() * 2, '\0');

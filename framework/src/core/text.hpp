@@ -18,6 +18,10 @@ enum class line_feeds { escaped, kept };
 /// The same text with control characters (C0, DEL, C1) and bytes that are not UTF-8 written as \n, \r, \t or \xNN.
 std::string visible_text(std::string_view text, line_feeds how = line_feeds::escaped);
 
+/// What a library says over several lines, on one: PostgreSQL's `ERROR: ...`, `DETAIL: ...`, without the line that only
+/// points at a place in the one before.
+std::string in_one_line(std::string_view text);
+
 std::string to_hex(std::string_view bytes);
 
 /// Throws std::invalid_argument if `hex` does not consist of pairs of hexadecimal digits.

@@ -55,7 +55,7 @@ entry::implementation::implementation(std::string service, entry_detail::route_t
 {}
 
 entry::implementation::connection::connection(implementation& of, process const& with)
-    : store{with.database}, guard{of.service_, store, of.known_, with.backlog, with.out, of.log_},
+    : store{with.database}, guard{of.service_, store, of.known_, with.backlog, with.out, of.log_, with.steps},
       sagas{store, with.out, of.log_}, deliveries{with.deliveries}
 {}
 

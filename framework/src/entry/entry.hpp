@@ -47,7 +47,8 @@ public:
         ports::subscription const& deliveries;
         runtime::backlog const& backlog;
         runtime::memory_source& out;
-        std::string database_id{};  // the service's database, for the front
+        std::string database_id{};         // the service's database, for the front
+        runtime::registry const* steps{};  // what the service hosts; null: not known
     };
 
     /// From now on it accepts requests.

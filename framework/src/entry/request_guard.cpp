@@ -97,8 +97,9 @@ std::optional<http::reply> find_known(known_requests& known, guarded_request con
 }
 
 request_guard::request_guard(std::string service, ports::store& store, known_requests& known,
-                             runtime::backlog const& backlog, runtime::memory_source& out, core::logger& log)
-    : service_{std::move(service)}, store_{store}, known_{known}, backlog_{backlog}, out_{out}, log_{log}
+                             runtime::backlog const& backlog, runtime::memory_source& out, core::logger& log,
+                             runtime::registry const* steps)
+    : service_{std::move(service)}, store_{store}, known_{known}, backlog_{backlog}, out_{out}, log_{log}, steps_{steps}
 {}
 
 http::reply request_guard::respond(guarded_request const& r, request_trace const& trace, front_mark mark)
@@ -123,7 +124,7 @@ catch (http::body_error const& error) {
 }
 catch (ports::fault const& met) {
     store_.rollback();
-    log_.warning("entry.failed", {{"error", met.what()}});
+    log_failure(c, core::severity::warning, met.what());
     if (c.may_have_effect()) return unknown(c);
     if (met.kind == ports::fault_kind::connection_lost) return database_away(c.client_has_key);
     if (met.kind == ports::fault_kind::transaction_ended)
@@ -133,14 +134,20 @@ catch (ports::fault const& met) {
 // The stored response can't be read, and it is the outcome: there is no other.
 catch (ports::body_fault const& error) {
     store_.rollback();
-    log_.error("entry.failed", {{"error", error.what()}});
+    log_failure(c, core::severity::error, error.what());
     return unknown(c);
 }
 catch (std::exception const& error) {
     store_.rollback();
-    log_.error("entry.failed", {{"error", error.what()}});
+    log_failure(c, core::severity::error, error.what());
     if (c.may_have_effect()) return unknown(c);
     return http::problem(500, "the request could not be served; it had no effect");
+}
+
+void request_guard::log_failure(call const& c, core::severity level, std::string_view error) const
+{
+    log_.write(level, "entry.failed",
+               {{"route", c.by.method + ' ' + c.by.pattern}, {"key", c.id.key}, {"error", error}});
 }
 
 http::response request_guard::unknown(call const& c)
@@ -287,7 +294,7 @@ http::response request_guard::call_handler(call const& c, http::request_context&
 
 // Whatever the service's settings are: they decide how often a handler may run, and not whether it works. After a
 // refusal nothing remains, so a response that says otherwise would be stored, and be a lie each time.
-void request_guard::refuse_sagas(call const& c, http::request_context const& ctx, http::response const& answer)
+void request_guard::refuse_sagas(call const& c, http::request_context const& ctx, http::response const& answer) const
 {
     if (ctx.refused() && !ctx.started().empty())
         throw std::logic_error{"a request starts one saga: after a start() whose first step was refused nothing "
@@ -297,6 +304,7 @@ void request_guard::refuse_sagas(call const& c, http::request_context const& ctx
                                std::to_string(answer.status) + ": look at what start() returns"};
     if (c.by.key == http::idempotency::may_repeat && (!ctx.started().empty() || ctx.refused()))
         throw std::logic_error{"a handler that may be repeated starts no saga: a saga is started once"};
+    std::ranges::for_each(ctx.started(), [this](auto const& saga) { refuse_unhosted(saga); });
 }
 
 // The first step rejected: nothing that the handler wrote remains, but its response is the outcome and is stored.

@@ -9,11 +9,13 @@
 #include "ports/store.hpp"
 #include "runtime/backlog.hpp"
 #include "runtime/memory_source.hpp"
+#include "runtime/registry.hpp"
 #include "tracing/tracer.hpp"
 
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace skald::entry_detail {
 
@@ -42,9 +44,10 @@ std::optional<http::reply> find_known(known_requests& known, guarded_request con
 class request_guard
 {
 public:
-    /// `known` is shared by all guards of the process.
+    /// `known` is shared by all guards of the process. `steps`: what the service hosts; null: that is not compared with
+    /// the sagas that handlers start.
     request_guard(std::string service, ports::store& store, known_requests& known, runtime::backlog const& backlog,
-                  runtime::memory_source& out, core::logger& log);
+                  runtime::memory_source& out, core::logger& log, runtime::registry const* steps = nullptr);
 
     /// Claims the key, runs the handler and commits; or finds out what became of the first request with the key. Never
     /// throws: failures become 500 or 503 and leave nothing behind. If the first request with the key is still in
@@ -61,7 +64,8 @@ private:
     ports::request_claim claim(call& c, std::optional<std::chrono::milliseconds> wait);
     http::response run(call& c);
     http::response run_unguarded(call& c);
-    static void refuse_sagas(call const& c, http::request_context const& ctx, http::response const& answer);
+    void refuse_sagas(call const& c, http::request_context const& ctx, http::response const& answer) const;
+    void refuse_unhosted(http::detail::started_saga const& saga) const;
     static bool leaves_nothing(call const& c, http::response const& made);
     http::response call_handler(call const& c, http::request_context& ctx);
     http::response explain_unclaimed(call& c, ports::request_claim&& met);
@@ -70,6 +74,7 @@ private:
     void commit(call& c, http::request_context const& ctx, ports::changes changes);
     http::response replay(call& c, ports::request_claim&& met);
     static http::response unknown(call const& c);
+    void log_failure(call const& c, core::severity level, std::string_view error) const;
     void cache(call& c, std::optional<ports::stored_response> const& stored, core::instant stored_at);
 
     std::string service_;
@@ -78,6 +83,7 @@ private:
     runtime::backlog const& backlog_;
     runtime::memory_source& out_;
     core::logger& log_;
+    runtime::registry const* steps_;
 };
 
 }  // namespace skald::entry_detail

@@ -87,7 +87,9 @@ void consumer::subscribe()
     auto all = routes_.own_topics();
     if (settings_.declares) make_topics(client_, all, settings_.shape);
     all.insert(all.end(), routes_.foreign_topics().begin(), routes_.foreign_topics().end());
-    if (auto const missing = missing_topics(client_, all); !missing.empty())
+    // What was made just now is not looked for again: another broker of the cluster may not know of it yet.
+    auto const& expected = settings_.declares ? routes_.foreign_topics() : all;
+    if (auto const missing = missing_topics(client_, expected); !missing.empty())
         throw configuration_error{"Kafka has no topic `" + missing.front() +
                                   "`: make it; one of Skald's is made where SKALD_DECLARE=on, one of others never"};
     auto const list = make_list(static_cast<int>(all.size()));

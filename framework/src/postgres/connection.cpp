@@ -4,6 +4,7 @@
 #include "postgres/conninfo.hpp"
 #include "postgres/last_words.hpp"
 #include "postgres/literal.hpp"
+#include "postgres/migrate.hpp"
 #include "postgres/pooler.hpp"
 #include "skald_queries.hpp"
 #include "skald_session_queries.hpp"
@@ -91,8 +92,7 @@ connection::connection(connection_options const& options)
     interrupter_.hold(connection_.sock());
     examine_pooler(options);
     run(set_session(options));
-    if (!run(std::string{session_queries::schema_is_there})[0][0].as<bool>())
-        throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
+    if (!run(std::string{session_queries::schema_is_there})[0][0].as<bool>()) throw without_schema(connection_);
     examine_database(options);
 }
 

@@ -1,5 +1,7 @@
 #include "postgres/faults.hpp"
 
+#include "core/text.hpp"
+
 #include <fmt/format.h>
 #include <pqxx/except>
 
@@ -47,6 +49,12 @@ catch (...) {
     return {};
 }
 
+// An operator reads it on one line, of a log or of a record.
+std::string said(std::exception const& error)
+{
+    return core::in_one_line(error.what());
+}
+
 }  // namespace
 
 fault classify_current()
@@ -58,19 +66,19 @@ catch (fault const& already) {
 }
 // These do not derive from sql_error, and carry no state.
 catch (pqxx::broken_connection const& error) {
-    return {fault_kind::connection_lost, error.what()};
+    return {fault_kind::connection_lost, said(error)};
 }
 catch (pqxx::transaction_rollback const& error) {
-    return {fault_kind::contended, error.what()};
+    return {fault_kind::contended, said(error)};
 }
 catch (pqxx::in_doubt_error const& error) {
-    return {fault_kind::in_doubt, error.what()};
+    return {fault_kind::in_doubt, said(error)};
 }
 catch (pqxx::sql_error const& error) {
-    return classify_state(error.sqlstate(), error.what());
+    return classify_state(error.sqlstate(), said(error));
 }
 catch (std::exception const& error) {
-    return {fault_kind::broken, error.what()};
+    return {fault_kind::broken, said(error)};
 }
 catch (...) {
     return {fault_kind::broken, "an exception that is no std::exception"};

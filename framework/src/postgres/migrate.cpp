@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 namespace skald::postgres {
 namespace {
@@ -50,16 +49,6 @@ constexpr char const* not_allowed =
     "; migrate as the owner of the schema, with `--migrate only`, grant this role what it needs with `skald migrate "
     "--grant ROLE`, and run the service with SKALD_MIGRATE=off";
 
-// The server's message, with the line of the migration if it says one, as one line.
-std::string in_one_line(std::string const& message)
-{
-    std::string text;
-    std::istringstream lines{message};
-    for (std::string line; std::getline(lines, line);)
-        if (line.find_first_not_of(" ^") != std::string::npos) text += (text.empty() ? "" : "; ") + line;
-    return text;
-}
-
 void apply(pqxx::connection& c, std::string const& owner, migration const& m, std::string const& checksum)
 try {
     pqxx::work tx{c};
@@ -70,7 +59,7 @@ try {
 catch (pqxx::sql_error const& error) {
     if (is_blocked(error)) throw;
     throw configuration_error{fmt::format("the migration {}/{} failed, and nothing of it remains: {}{}", owner, m.name,
-                                          in_one_line(error.what()), is_not_allowed(error) ? not_allowed : "")};
+                                          core::in_one_line(error.what()), is_not_allowed(error) ? not_allowed : "")};
 }
 
 constexpr char const* says_copy =
@@ -100,13 +89,6 @@ void refuse_skald_as_own_schema(pqxx::nontransaction& tx)
         role)};
 }
 
-// "hotels at 127.0.0.1:5432"
-std::string place_of(pqxx::connection& c)
-{
-    auto const* const host = c.hostname();
-    return fmt::format("{} at {}:{}", c.dbname(), host != nullptr ? host : "localhost", c.port());
-}
-
 [[noreturn]] void refuse_as_others(pqxx::connection& c, std::string const& owner, std::string const& service)
 {
     throw configuration_error{
@@ -117,10 +99,8 @@ std::string place_of(pqxx::connection& c)
 // Before anything is changed in it.
 void refuse_if_of_others(pqxx::connection& c, std::string const& service)
 {
-    pqxx::nontransaction tx{c};
-    if (service.empty() || !tx.exec(std::string{migrate_queries::is_migrated})[0]["is_migrated"].as<bool>()) return;
-    auto const rows = tx.exec(std::string{migrate_queries::name_of_owner});
-    if (!rows.empty() && rows[0]["name"].c_str() != service) refuse_as_others(c, rows[0]["name"].c_str(), service);
+    auto const owner = service.empty() ? std::string{} : owner_name(c);
+    if (!owner.empty() && owner != service) refuse_as_others(c, owner, service);
 }
 
 ownership own(pqxx::connection& c, std::string const& service)
@@ -169,6 +149,45 @@ std::vector<migration> own_migrations()
 
 }  // namespace
 
+std::string place_of(pqxx::connection& c)
+{
+    auto const* const host = c.hostname();
+    return fmt::format("{} at {}:{}", c.dbname(), host != nullptr ? host : "localhost", c.port());
+}
+
+std::string owner_name(pqxx::connection& c)
+{
+    pqxx::nontransaction tx{c};
+    if (!tx.exec(std::string{migrate_queries::is_migrated})[0]["is_migrated"].as<bool>()) return {};
+    auto const rows = tx.exec(std::string{migrate_queries::name_of_owner});
+    return rows.empty() ? std::string{} : rows[0]["name"].c_str();
+}
+
+std::string which_database(pqxx::connection& c)
+{
+    auto const owner = owner_name(c);
+    return fmt::format("the database of {}, {}", owner.empty() ? "no service yet" : owner, place_of(c));
+}
+
+configuration_error without_schema(pqxx::connection& c)
+{
+    return configuration_error{
+        fmt::format("the database {} has no schema `skald`, or an old one: if DATABASE_URL is to name it, run `skald "
+                    "migrate --service NAME`",
+                    place_of(c))};
+}
+
+void require_owner(std::string const& url)
+{
+    auto const conninfo = with_defaults(url, "skald/migrate");
+    pqxx::connection c{conninfo};
+    refuse_transaction_pooler(c, conninfo);
+    if (owner_name(c).empty())
+        throw configuration_error{fmt::format(
+            "no service owns the database {}: if DATABASE_URL is right, say which one will, with --service NAME",
+            place_of(c))};
+}
+
 std::vector<std::string> migrate(std::string const& url, std::string const& service,
                                  std::vector<migration> const& migrations)
 try {
@@ -190,7 +209,7 @@ try {
 }
 catch (pqxx::sql_error const& error) {
     if (is_not_allowed(error))
-        throw configuration_error{"the database can't be migrated: " + in_one_line(error.what()) + not_allowed};
+        throw configuration_error{"the database can't be migrated: " + core::in_one_line(error.what()) + not_allowed};
     if (!is_blocked(error)) throw;
     throw migration_blocked{"another session holds a lock that the migration needs: " + std::string{error.what()}};
 }
@@ -239,7 +258,7 @@ void require_current_schema(pqxx::connection& c)
 void require_schema(pqxx::connection& c)
 {
     if (!pqxx::nontransaction{c}.exec(std::string{migrate_queries::is_migrated})[0]["is_migrated"].as<bool>())
-        throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
+        throw without_schema(c);
     require_current_schema(c);
 }
 

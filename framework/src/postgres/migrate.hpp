@@ -1,6 +1,8 @@
 // Numbered, checksummed migrations, forward only, applied by one process at a time.
 #pragma once
 
+#include <skald/errors.hpp>
+
 #include <pqxx/connection>
 #include <pqxx/result>
 
@@ -31,6 +33,21 @@ struct migration
     std::string name;  // sorts it among those of one owner: "0001_tables"
     std::string sql;
 };
+
+/// "hotels at 127.0.0.1:5432"
+std::string place_of(pqxx::connection& c);
+
+/// The service that owns the database; empty if none does, or there is no schema.
+std::string owner_name(pqxx::connection& c);
+
+/// For an operator who may have asked the wrong one: "the database of payments, pay at 127.0.0.1:5432".
+std::string which_database(pqxx::connection& c);
+
+/// What to say of a database without Skald's tables.
+configuration_error without_schema(pqxx::connection& c);
+
+/// Throws configuration_error if no service owns the database, or it is reached through a pooler by transaction.
+void require_owner(std::string const& url);
 
 /// Brings the database up to date: Skald's own migrations first (owner `skald`), then those of `service`, if one is
 /// named, which owns the database from then on. Each runs in a transaction of its own, together with the record that it

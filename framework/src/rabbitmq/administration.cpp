@@ -182,6 +182,11 @@ inspection inspect(std::string const& url, std::string const& service, std::stri
     return seen;
 }
 
+std::optional<queue_depth> depth_of_service(std::string const& url, std::string const& service)
+{
+    return depth_of(parse_url(url), queue_name(service));
+}
+
 void provision(std::string const& url, std::string const& service, std::string const& database,
                std::vector<ports::handler_queue> const& handlers)
 {

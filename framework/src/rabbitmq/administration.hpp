@@ -49,6 +49,9 @@ struct inspection
 inspection inspect(std::string const& url, std::string const& service, std::string const& database = {},
                    bool declares = true, std::vector<ports::handler_queue> const& handlers = {});
 
+/// What waits in the queue of a service; nothing: it has none. Throws the same.
+std::optional<queue_depth> depth_of_service(std::string const& url, std::string const& service);
+
 /// Declares the exchanges, the service's queues and those of its message handlers, and which `database` takes its
 /// messages; a second call changes nothing. Throws: topology_mismatch, connection_lost, std::invalid_argument for a URL
 /// that is invalid or a name too long for a queue.

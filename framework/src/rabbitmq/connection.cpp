@@ -91,6 +91,7 @@ std::string why_not_opened(int status)
 {
     if (status == AMQP_STATUS_SSL_PEER_VERIFY_FAILED)
         return "its certificate is not for this host, has expired, or is not signed by an authority in cacertfile";
+    if (status == AMQP_STATUS_SOCKET_ERROR) return "nothing accepts a connection there";
     return amqp_error_string2(status);
 }
 

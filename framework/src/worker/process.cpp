@@ -156,7 +156,7 @@ void process::start()
     if (traces_ != nullptr)
         exporter_ = std::make_unique<tracing::exporter>(
             tracing::exporter_options{.endpoint = settings_.otlp_endpoint, .service = service_}, *traces_, log_);
-    entry_.open({database("http"), *deliveries_, backlog_, out_, database_id_});
+    entry_.open({database("http"), *deliveries_, backlog_, out_, database_id_, &steps_});
     // Without its own relay this process sends nothing from memory either: everything is left to a relay elsewhere.
     if (settings_.relay)
         start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max, .sign_with = keys(), .traces = traces_});

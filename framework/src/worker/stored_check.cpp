@@ -2,6 +2,7 @@
 
 #include "admin/saga_versions.hpp"
 #include "admin/stored_sagas.hpp"
+#include "postgres/migrate.hpp"
 #include "worker/service_parts.hpp"
 
 #include <skald/errors.hpp>
@@ -53,13 +54,17 @@ std::string log_findings(admin::stored_findings const& found, std::string const&
     return refused;
 }
 
-std::string text_of(admin::stored_findings const& found)
+std::string text_of(admin::stored_findings const& found, std::string const& where)
 {
     std::string text;
     for (auto const& one : found.missing) text += admin::in_words(one) + '\n';
     for (auto const& one : found.unreadable) text += admin::in_words(one) + '\n';
-    if (text.empty()) text = "this process can run all of it\n";
-    text += fmt::format("{} sagas and messages under way were read", found.read);
+    if (found.read + found.apart == 0)
+        text += fmt::format("nothing was read: {} has no data under way that a step of this program would read", where);
+    else {
+        if (text.empty()) text = "this process can run all of it\n";
+        text += fmt::format("{} sagas and messages under way were read", found.read);
+    }
     if (found.apart > 0) text += fmt::format("; {} have their data elsewhere, and were not", found.apart);
     return text +
            ". What waits in a broker's queue, sagas of other homes, and what other services' steps read are not known "
@@ -117,7 +122,7 @@ int run_stored_check(stored_command const& command, service& of, config const& s
     auto const found = admin::check_stored(c, parts.name, steps, admin::stored_extent::all);
     auto const text = command.as_json
                           ? admin::to_json(found).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n'
-                          : text_of(found);
+                          : text_of(found, postgres::which_database(c.raw()));
     std::fputs(text.c_str(), stdout);
     return found.is_well() ? 0 : 1;
 }

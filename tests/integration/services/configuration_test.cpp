@@ -123,6 +123,10 @@ TEST_CASE("a URL that is set and empty is named, by services and by the tool; an
         says(words, no_server, 1, unset);
     }
     says({"doctor"}, {{"DATABASE_URL", s.database.url()}, {"AMQP_URL", ""}}, 2, "AMQP_URL: empty");
+    std::vector<std::string> const declare{"declare", "--service", "payments", "--database",
+                                           "00000000-0000-7000-8000-000000000001"};
+    says(declare, {{"AMQP_URL", "amqp://guest:guest@127.0.0.1:1"}}, 1,
+         "no connection to 127.0.0.1:1: nothing accepts a connection there (AMQP_URL names the broker)");
 
     auto variables = s.variables;
     variables.erase("DATABASE_URL");

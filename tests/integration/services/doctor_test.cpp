@@ -30,13 +30,33 @@ TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names wh
     amqp_hands{broker()}.delete_queue("skald.orders.parked");
     auto const ill = run_skald(s.orders_db, {"doctor", "--json"});
     CHECK(ill.code == 1);
-    for (std::string const check : {"migrations", "queue"})
+    for (std::string const check : {"migrations", "queue", "parked"})
         CHECK_MESSAGE(level(ill.object(), check) == "problem", check);
-    for (std::string const check : {"parked", "outbox", "events"})
-        CHECK_MESSAGE(level(ill.object(), check) == "warning", check);
+    for (std::string const check : {"outbox", "events"}) CHECK_MESSAGE(level(ill.object(), check) == "warning", check);
     CHECK(ill.text.find("NO_ROUTE: no queue is bound for `trips`") != std::string::npos);
     CHECK(ill.text.find("skald.orders.parked does not exist") != std::string::npos);
     CHECK(ill.text.find("1 to x: 312 NO_ROUTE: its queue is not bound") != std::string::npos);
+}
+
+TEST_CASE("skald doctor at the home of sagas names a service that they go to, and whose queue nobody consumes")
+{
+    shop s;
+    s.open();
+    s.payments.terminate();
+    CHECK(level(run_skald(s.orders_db, {"doctor", "--json"}).object(), "other services") == "none");
+    REQUIRE(s.connect().ask(shop::post("k", order_request{}.body())).status == 202);
+    told seen;
+    CHECK(wait_until([&] {
+        seen = run_skald(s.orders_db, {"doctor", "--json"});
+        return level(seen.object(), "other services") == "warning";
+    }));
+    CHECK_MESSAGE(seen.text.find("no process consumes skald.payments; 1 messages wait") != std::string::npos,
+                  seen.text);
+    s.payments.start();
+    CHECK(wait_until([&] {
+        seen = run_skald(s.orders_db, {"doctor", "--json"});
+        return level(seen.object(), "other services") == "none";
+    }));
 }
 
 TEST_CASE("skald doctor names each of Skald's tables that is not as its migrations made it, and says how")

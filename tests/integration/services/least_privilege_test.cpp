@@ -121,7 +121,8 @@ TEST_CASE_FIXTURE(
 TEST_CASE("a grant to a role that is not there says so")
 {
     fresh_database database{"orders"};
-    auto const [code, text] = modest_shop::skald({"migrate", "--grant", "nobody_of_that_name"}, database.url());
+    auto const [code, text] =
+        modest_shop::skald({"migrate", "--service", "orders", "--grant", "nobody_of_that_name"}, database.url());
     CHECK(code != 0);
     CHECK_MESSAGE(text.find("there is no role nobody_of_that_name") != std::string::npos, text);
 }

@@ -128,6 +128,13 @@ TEST_CASE(
     shop.stock.ask("UPDATE skald.saga SET data = data || '{\"buyer\": \"ann\"}'");
     CHECK(check.run().code == 0);
     CHECK_MESSAGE(check.has_logged("this process can run all of it"), check.log());
+    shop.stock.ask("UPDATE skald.saga SET status = 'completed', finished_at = now()");
+    service_process idle{SKALD_RENTAL_SERVICE,
+                         {"--service", "stock", "--version", "3", "--check-stored"},
+                         {{"DATABASE_URL", shop.stock.url()}, {"PATH", "/usr/bin:/bin"}}};
+    CHECK(idle.run().code == 0);
+    CHECK_MESSAGE(idle.has_logged("nothing was read: the database of stock, "), idle.log());
+    CHECK_FALSE(idle.has_logged("can run all of it"));
 }
 
 TEST_CASE("the check at start looks at both ends of what is under way and at some of each version, the command at all")

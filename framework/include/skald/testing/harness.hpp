@@ -3,6 +3,8 @@
 #pragma once
 
 #include <skald/definition.hpp>
+#include <skald/detail/data.hpp>
+#include <skald/errors.hpp>
 #include <skald/message.hpp>
 #include <skald/saga.hpp>
 #include <skald/service.hpp>
@@ -14,6 +16,7 @@
 #include <skald/testing/views.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <limits>
 #include <memory>
 #include <span>
@@ -66,11 +69,12 @@ public:
     // What a test itself commits in a service's database, through ask() or a connection of its own (skald::start(),
     // skald::pause_saga()), is sent like what a step commits.
 
-    /// Starts a saga in the database of its first step's service, in a transaction of its own. Returns its key.
+    /// Starts a saga in the database of its first step's service, in a transaction of its own. Returns its key. Throws
+    /// data_error if Data has operator== and its JSON, read again, is something else: a member is not in the macro.
     template <class Data, step_kind... Kinds>
     std::string start(definition<Data, Kinds...> const& saga, Data const& data, start_options const& options = {})
     {
-        return start({saga.name, saga.version, saga.steps, detail::write_data(data), detail::attributes_of(saga, data)},
+        return start({saga.name, saga.version, saga.steps, written_whole(data), detail::attributes_of(saga, data)},
                      options);
     }
 
@@ -192,12 +196,12 @@ public:
     /// an undisturbed run: every message twice, several times, twice at once, late, and after its neighbour; and a
     /// crash at every point that it reaches. Each of these going forward, with a rejection at each step that may
     /// reject, a fault at each step once and permanently, and a cancel before each step. Rewinds before and after;
-    /// rules of reject_at() and the like don't apply.
+    /// rules of reject_at() and the like don't apply. Throws data_error as start() does.
     template <class Data, step_kind... Kinds>
     proof prove_exactly_once(definition<Data, Kinds...> const& saga, Data const& data,
                              proof_options const& options = {})
     {
-        return prove({saga.name, saga.version, saga.steps, detail::write_data(data), detail::attributes_of(saga, data)},
+        return prove({saga.name, saga.version, saga.steps, written_whole(data), detail::attributes_of(saga, data)},
                      options);
     }
 
@@ -212,6 +216,18 @@ public:
                              proof_options const& options = {});
 
 private:
+    template <class Data>
+    static std::string written_whole(Data const& data)
+    {
+        auto text = detail::write_data(data);
+        if constexpr (std::equality_comparable<Data>) {
+            if (!(detail::read_data<Data>(text) == data))
+                throw data_error{"the saga's data is not the same once it was written as JSON and read again: " + text +
+                                 ". Has NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE all its members?"};
+        }
+        return text;
+    }
+
     struct scenario
     {
         std::string_view definition;
