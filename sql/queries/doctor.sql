@@ -299,13 +299,20 @@ SELECT p.proname::text AS name, p.prosrc AS body,
        p.oid::regprocedure::text AS signature, p.prosecdef AS is_security_definer
   FROM pg_proc p WHERE p.pronamespace = 'skald'::regnamespace AND p.prokind IN ('f', 'p') ORDER BY name, signature
 
--- What this role may not do that a worker has to. What migrations have run only their owner changes.
+-- What a role may not do that a worker has to: this one, and those as which processes of the service are connected now. What migrations
+-- have run only their owner changes.
 -- name: doctor_privileges
-SELECT c.relname, string_agg(p.name, ', ' ORDER BY p.name) AS privileges, current_user AS role
-  FROM pg_class c CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p(name)
- WHERE c.relnamespace = 'skald'::regnamespace AND c.relkind IN ('r', 'p') AND NOT has_table_privilege(c.oid, p.name)
+WITH roles AS (
+    SELECT a.usename AS name, true AS works FROM pg_stat_activity a
+     WHERE a.datname = current_database() AND a.usename IS NOT NULL
+       AND :service::text <> '' AND starts_with(a.application_name, 'skald/' || :service::text || '/')
+     UNION
+    SELECT current_user, false)
+SELECT r.name AS role, bool_or(r.works) AS works, c.relname, string_agg(DISTINCT p.name, ', ' ORDER BY p.name) AS privileges
+  FROM roles r CROSS JOIN pg_class c CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p(name)
+ WHERE c.relnamespace = 'skald'::regnamespace AND c.relkind IN ('r', 'p') AND NOT has_table_privilege(r.name, c.oid, p.name)
    AND (c.relname <> 'migration' OR p.name = 'SELECT')
- GROUP BY c.relname ORDER BY c.relname
+ GROUP BY r.name, c.relname ORDER BY r.name, c.relname
 
 -- Steps whose transactions were in each other's way within the last hour (docs/contention.md).
 -- name: doctor_contention

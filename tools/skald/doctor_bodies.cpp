@@ -106,7 +106,8 @@ try {
          store == nullptr ? "large bodies are kept in this database" : place.name() + " takes and gives bodies", ""});
 }
 catch (pqxx::failure const& error) {
-    found.push_back({"bodies", health::problem, fmt::format("not examined: {}", error.what()), ""});
+    found.push_back({"bodies", health::problem, fmt::format("not examined: {}", error.what()),
+                     "if it waited for a lock, `locked tables` says whose"});
 }
 catch (std::exception const& error) {
     found.push_back({"body store", health::problem,

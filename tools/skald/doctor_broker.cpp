@@ -24,12 +24,15 @@ void examine_queues(rabbitmq::inspection const& seen, std::string const& service
                              " stays in the senders' outboxes",
                          declares_it(service, declares)});
     else if (!seen.mismatch.empty()) found.push_back({"queue", health::problem, seen.mismatch, ""});
-    else
+    else {
         found.push_back(
             {"queue", seen.queue->consumers > 0 ? health::ok : health::warning,
              fmt::format("{} is a quorum queue with a delivery limit and a parked queue; {} wait, {} consumers", queue,
                          seen.queue->messages, seen.queue->consumers),
-             seen.queue->consumers > 0 ? "" : "no process consumes it: start the service"});
+             seen.queue->consumers > 0
+                 ? ""
+                 : "no process consumes it: start the service; if it runs, `broker.lost` in its log says why"});
+    }
     if (seen.queue && seen.parked) {
         found.push_back({"consuming", seen.may_not_consume.empty() ? health::ok : health::problem,
                          seen.may_not_consume.empty() ? "this user may consume both queues"

@@ -292,7 +292,7 @@ expected examine(pqxx::connection& c, std::string const& conninfo, findings& fou
     examine_part(found, "services", [&] {
         for (auto const& row : run(c, q::doctor_services)) at_broker.others.emplace_back(row["service"].c_str());
     });
-    examine_privileges(c, found);
+    examine_privileges(c, at_broker.owner.service, found);
     examine_part(found, "outbox", [&] { examine_outbox(c, found); });
     examine_part(found, "sagas", [&] { examine_sagas(c, found); });
     examine_part(found, "versions", [&] { examine_versions(c, found); });

@@ -43,7 +43,8 @@ std::vector<ports::handler_queue> handlers_of(pqxx::connection& c);
 /// Whether there is a schema of this version, in which the other parts can ask.
 bool examine_schema(pqxx::connection& c, findings& found);
 
-void examine_privileges(pqxx::connection& c, findings& found);
+/// Of this role, and of those as which processes of `service` are connected; of this one only if it is empty.
+void examine_privileges(pqxx::connection& c, std::string_view service, findings& found);
 
 /// Locks that other sessions hold: on users' tables, and on Skald's.
 void examine_locks(pqxx::connection& c, findings& found);

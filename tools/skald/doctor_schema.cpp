@@ -1,10 +1,13 @@
 #include "doctor_database.hpp"
+#include "postgres/literal.hpp"
 #include "postgres/migrate.hpp"
 #include "postgres/written_functions.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace skald::tools {
 namespace {
@@ -95,18 +98,27 @@ bool examine_schema(pqxx::connection& c, findings& found)
     return is_current;
 }
 
-// No problem where a role only looks.
-void examine_privileges(pqxx::connection& c, findings& found)
+// A problem if it is a worker's: its deliveries fail and come again for ever. None where a role only looks.
+void examine_privileges(pqxx::connection& c, std::string_view service, findings& found)
 {
-    std::string missing, role;
-    for (auto const& row : run(c, q::doctor_privileges)) {
-        missing += fmt::format("{}{} on skald.{}", missing.empty() ? "" : "; ", row["privileges"].c_str(),
-                               row["relname"].c_str());
-        role = row["role"].c_str();
+    std::map<std::string, std::string> missing;
+    std::set<std::string> workers;
+    for (auto const& row : run(c, postgres::filled_in(q::doctor_privileges{.service = service}))) {
+        std::string const role = row["role"].c_str();
+        auto& all = missing[role];
+        all +=
+            fmt::format("{}{} on skald.{}", all.empty() ? "" : "; ", row["privileges"].c_str(), row["relname"].c_str());
+        if (row["works"].as<bool>()) workers.insert(role);
     }
-    add(found, "privileges", missing.empty(), health::warning,
-        missing.empty() ? "this role may do what a worker has to" : fmt::format("the role {} lacks {}", role, missing),
-        "if a worker connects as it, run `skald migrate --grant " + role + "` as the owner of the schema");
+    if (missing.empty()) found.push_back({"privileges", health::ok, "this role may do what a worker has to", ""});
+    for (auto const& [role, what] : missing) {
+        bool const works = workers.contains(role);
+        found.push_back({"privileges", works ? health::problem : health::warning,
+                         fmt::format("the role {}{} lacks {}", role,
+                                     works ? fmt::format(", as which {} is connected,", service) : "", what),
+                         fmt::format("{}run `skald migrate --grant {}` as the owner of the schema",
+                                     works ? "" : "if a worker connects as it, ", role)});
+    }
 }
 
 }  // namespace skald::tools

@@ -99,6 +99,25 @@ TEST_CASE_FIXTURE(modest_shop, "services and commands run as a role that owns no
     for (auto* service : services()) CHECK(!service->has_logged("permission denied"));
 }
 
+TEST_CASE_FIXTURE(
+    modest_shop,
+    "skald doctor, run by the owner, names the role of a worker that lacks a right, and what gives it back")
+{
+    open();
+    auto const well = skald({"doctor"}, payments_db.url());
+    CHECK_MESSAGE(well.first == 0, well.second);
+    payments_db.ask("REVOKE INSERT ON skald.outbox FROM " + role);
+    auto const [code, text] = skald({"doctor"}, payments_db.url());
+    CHECK(code == 1);
+    CHECK_MESSAGE(text.find("the role " + role +
+                            ", as which payments is connected, lacks INSERT on skald.outbox; run "
+                            "`skald migrate --grant " +
+                            role + '`') != std::string::npos,
+                  text);
+    CHECK(skald({"migrate", "--grant", role}, payments_db.url()).first == 0);
+    CHECK(skald({"doctor"}, payments_db.url()).first == 0);
+}
+
 TEST_CASE("a grant to a role that is not there says so")
 {
     fresh_database database{"orders"};
