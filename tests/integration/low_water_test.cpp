@@ -100,6 +100,20 @@ struct marked_outbox
     low_water::clock::time_point now{low_water::clock::now()};
 };
 
+/// Somebody's long transaction: no dead row of the outbox can be vacuumed away.
+struct held_snapshot
+{
+    explicit held_snapshot(database const& db) : other{db.url()}
+    {
+        db.run("ALTER TABLE skald.outbox SET (autovacuum_enabled = off)");
+        snapshot.exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+        snapshot.exec("SELECT count(*) FROM skald.outbox");
+    }
+
+    pqxx::connection other;
+    pqxx::work snapshot{other, "snapshot"};
+};
+
 constexpr auto beginning = "-infinity";
 
 }  // namespace
@@ -107,11 +121,7 @@ constexpr auto beginning = "-infinity";
 TEST_CASE("R11: what was sent since somebody's snapshot was taken is not walked over by every search")
 {
     marked_outbox o;
-    o.db.run("ALTER TABLE skald.outbox SET (autovacuum_enabled = off)");
-    pqxx::connection other{o.db.url()};
-    pqxx::work snapshot{other, "snapshot"};
-    snapshot.exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
-    snapshot.exec("SELECT count(*) FROM skald.outbox");
+    held_snapshot const held{o.db};
 
     o.pass(2'000);
     o.raise();
@@ -130,11 +140,7 @@ TEST_CASE("R11: what was sent since somebody's snapshot was taken is not walked 
 TEST_CASE("R11: while a snapshot is held, a row is found by its id in a few pages, whatever the planner thinks")
 {
     marked_outbox o;
-    o.db.run("ALTER TABLE skald.outbox SET (autovacuum_enabled = off)");
-    pqxx::connection other{o.db.url()};
-    pqxx::work snapshot{other, "snapshot"};
-    snapshot.exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
-    snapshot.exec("SELECT count(*) FROM skald.outbox");
+    held_snapshot const held{o.db};
     o.pass(20'000);
     o.raise();
     o.db.run("ANALYZE skald.outbox");  // as autovacuum does: the table counts as empty
@@ -156,11 +162,7 @@ TEST_CASE("R11: while a snapshot is held, a row is found by its id in a few page
 TEST_CASE("R11: a purge that has nothing to do walks over no dead row")
 {
     marked_outbox o;
-    o.db.run("ALTER TABLE skald.outbox SET (autovacuum_enabled = off)");
-    pqxx::connection other{o.db.url()};
-    pqxx::work snapshot{other, "snapshot"};
-    snapshot.exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
-    snapshot.exec("SELECT count(*) FROM skald.outbox");
+    held_snapshot const held{o.db};
 
     auto const without_dead_rows = o.pages_of_purge(beginning);
     o.pass(4'000);
