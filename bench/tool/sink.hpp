@@ -12,7 +12,7 @@ namespace skald_bench {
 /// Takes what is sent to `bench-sink`: a quorum queue that keeps only the last few, or, without a broker, a queue of
 /// the inbox of `shipping` that keeps all. While it lives, what is sent to any of the three services waits for it,
 /// whether it has run or not; over RabbitMQ the queues are there already.
-/// Threads: one at a time. Throws std::runtime_error; over Kafka always.
+/// Threads: one at a time. Throws std::runtime_error; for Kafka, which has none, std::logic_error.
 class message_sink
 {
 public:

@@ -94,10 +94,11 @@ SELECT h.handler, b.value->>'exchange' AS exchange, b.value->>'routing_key' AS r
   FROM skald.handler h LEFT JOIN LATERAL jsonb_array_elements(h.bindings) b ON true
  ORDER BY h.handler, 2, 3
 
--- The other services that sagas under way, of this home, go to.
+-- The other services that sagas under way, of this home, go to: of the oldest ones, which are those that wait.
 -- name: doctor_services
 SELECT DISTINCT p.service
-  FROM (SELECT DISTINCT s.itinerary FROM skald.saga s WHERE s.status IN ('running', 'compensating')) AS s
+  FROM (SELECT DISTINCT o.itinerary
+          FROM (SELECT i.itinerary FROM skald.saga i WHERE i.status IN ('running', 'compensating') ORDER BY i.created_at LIMIT 10000) AS o) AS s
  CROSS JOIN LATERAL skald.itinerary_steps(s.itinerary) AS p
  WHERE p.service NOT IN (SELECT o.name FROM skald.service o) ORDER BY p.service
 

@@ -38,7 +38,6 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -55,8 +54,7 @@ struct started_saga
     std::string data;        // as at its start
     std::string attributes;  // JSON; empty: none
     std::string first_ran;   // the name of the first step if it ran in the request's own transaction, else empty
-    std::type_info const* first_class{};  // that step's class; null: it did not run here
-    std::string data_after;               // as the first step left it
+    std::string data_after;  // as the first step left it
     std::vector<skald::detail::published_message> published;
     std::chrono::milliseconds deadline{};  // from when the request was claimed; 0: none
 };
@@ -162,11 +160,11 @@ public:
         throw body_error{error.what()};
     }
 
-    /// Starts a saga that runs its first step here and now, in the request's own transaction. `first_step` is of the
-    /// class that the service hosts for it, which compensates it; with another one, or without host(), the request is
-    /// answered with 500, and the log says what is missing. If the step rejects or snoozes, no saga is started and
-    /// nothing that this handler wrote remains; the returned outcome says which. A 2xx after that, or another start(),
-    /// is answered with 500, and nothing is stored.
+    /// Starts a saga that runs its first step here and now, in the request's own transaction. The service must
+    /// host that step, whose hosted class compensates it: otherwise the request is answered with 500, and the log says
+    /// what is missing. If the step rejects or snoozes, no saga is started and nothing that this handler wrote remains;
+    /// the returned outcome says which. A 2xx after that, or another start(), is answered with 500, and nothing is
+    /// stored.
     /// `deadline`: as in start_options, from when the request was claimed.
     /// Throws: std::logic_error if this request has already started one, or has no key; std::invalid_argument for a
     ///         negative deadline or one of more than 1000 years; data_error; what the step throws. Let all of it pass:
@@ -185,7 +183,6 @@ public:
         outcome const ended = base_of<Data, definition<Data, Kinds...>::kinds[0]>(first_step).execute(ctx, data);
         if (ended.is_done()) {
             entry.first_ran = saga.steps[0].name;
-            entry.first_class = &typeid(first_step);
             entry.data_after = skald::detail::write_data(data);
             entry.published = ctx.published();
             started_.push_back(std::move(entry));
@@ -232,7 +229,6 @@ private:
                 saga.steps,
                 std::move(written),
                 std::move(found_by),
-                {},
                 {},
                 {},
                 {},

@@ -49,7 +49,7 @@ catch (...) {
     return {};
 }
 
-// An operator reads it on one line, of a log or of a record.
+// PostgreSQL's text. An operator reads it on one line, of a log or of a record.
 std::string said(std::exception const& error)
 {
     return core::in_one_line(error.what());
@@ -78,7 +78,7 @@ catch (pqxx::sql_error const& error) {
     return classify_state(error.sqlstate(), said(error));
 }
 catch (std::exception const& error) {
-    return {fault_kind::broken, said(error)};
+    return {fault_kind::broken, error.what()};
 }
 catch (...) {
     return {fault_kind::broken, "an exception that is no std::exception"};

@@ -7,7 +7,6 @@
 
 #include <memory>
 #include <string>
-#include <typeinfo>
 
 namespace skald::worker_detail {
 
@@ -23,7 +22,6 @@ public:
     bool does_batches() const override { return step_->does_batches(); }
     batch_outcome execute_batch(std::span<detail::member_run const> all) const override;
     detail::external_work const* external(bool is_forward) const override;
-    std::type_info const& step_class() const override { return step_->step_class(); }
 
 private:
     std::string definition_;

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <functional>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 
 namespace skald::detail {
@@ -207,8 +206,6 @@ public:
 
     bool does_batches() const override { return false; }
     batch_outcome execute_batch(std::span<member_run const>) const override { return batch_outcome::one_by_one; }
-
-    std::type_info const& step_class() const override { return typeid(Step); }
 
     external_work const* external(bool is_forward) const override
     {

@@ -12,7 +12,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <typeinfo>
 #include <vector>
 
 namespace skald::detail {
@@ -54,9 +53,6 @@ public:
     /// What it does after its first transaction, in that direction, before it has ended; null: nothing. Lives as long
     /// as the step.
     virtual external_work const* external([[maybe_unused]] bool is_forward) const { return nullptr; }
-
-    /// The user's class.
-    virtual std::type_info const& step_class() const { return typeid(*this); }
 };
 
 template <class Data, class Step>
@@ -105,7 +101,6 @@ public:
     }
 
     bool does_batches() const override { return std::derived_from<Step, batch_step<Data>>; }
-    std::type_info const& step_class() const override { return typeid(Step); }
 
     batch_outcome execute_batch([[maybe_unused]] std::span<member_run const> all) const override
     {
