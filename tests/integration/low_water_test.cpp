@@ -63,14 +63,13 @@ struct marked_outbox
     }
 
     /// The same of a purge that finds nothing to do: the fewest of some, for those that are planned
-    /// again read the catalogue too.
+    /// again read the catalogue too. A session's sixth call may get other plans than its first five.
     int pages_of_purge(std::string const& from)
     {
+        auto const purge = execute(queries::purge{.retention_days = 30, .sagas_max = 500, .outbox_from = from});
+        for (int i = 0; i < 10; ++i) pages_of(keeps, purge);
         auto fewest = std::numeric_limits<int>::max();
-        for (int i = 0; i < 10; ++i)
-            fewest = std::min(
-                fewest,
-                pages_of(keeps, execute(queries::purge{.retention_days = 30, .sagas_max = 500, .outbox_from = from})));
+        for (int i = 0; i < 10; ++i) fewest = std::min(fewest, pages_of(keeps, purge));
         return fewest;
     }
 
