@@ -136,7 +136,7 @@ TEST_CASE("a consumer that hangs loses what it had, and neither takes nor delete
     send(f, numbered(service, 1, "new"));
     CHECK(hanging.take().empty());
     CHECK_THROWS_AS(hanging.with.keep(), pqxx::broken_connection);
-    CHECK(other.take().size() == 1);
+    CHECK(wait_until([&] { return other.take().size() == 1; }));  // once the notice is here
 }
 
 TEST_CASE("where one peer is away, what is for the others goes on")
