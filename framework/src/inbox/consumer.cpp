@@ -49,10 +49,11 @@ consumer::consumer(postgres::connection_options const& options, ports::subscribe
                    std::vector<std::int64_t>& ended)
     : generation_{generation}, ended_{ended}, connection_{options}
 {
-    queues_.push_back({who.service, {}, who.prefetch});
+    queues_.push_back({who.service, {}, transports::slow_start{who.prefetch}});
     std::vector<std::string> routing_keys, bound_queues;
     for (auto const& one : who.handlers) {
-        queues_.push_back({core::handler_destination(who.service, one.handler), one.handler, one.prefetch});
+        queues_.push_back(
+            {core::handler_destination(who.service, one.handler), one.handler, transports::slow_start{one.prefetch}});
         for (auto const& binding : one.bindings) {
             routing_keys.push_back(binding.routing_key);
             bound_queues.push_back(queues_.back().name);
@@ -77,9 +78,10 @@ consumer::consumer(postgres::connection_options const& options, ports::subscribe
 
 consumer::~consumer() = default;
 
-std::size_t consumer::queue::room() const
+std::size_t consumer::queue::room()
 {
-    return out < prefetch ? std::min(rows_max, prefetch - out) : 0;
+    auto const window = start.window();
+    return out < window ? std::min(rows_max, window - out) : 0;
 }
 
 int consumer::socket() const
@@ -101,12 +103,13 @@ bool consumer::take(transports::mailbox& box)
     ear_->has_heard = false;
     std::vector<std::string> names;
     std::vector<std::int64_t> rooms, first_ids;
-    for (auto const& one : queues_)
-        if (one.may_have_more && one.room() > 0) {
-            names.push_back(one.name);
-            rooms.push_back(static_cast<std::int64_t>(one.room()));
-            first_ids.push_back(one.first_id);
-        }
+    for (auto& one : queues_) {
+        auto const room = one.room();
+        if (!one.may_have_more || room == 0) continue;
+        names.push_back(one.name);
+        rooms.push_back(static_cast<std::int64_t>(room));
+        first_ids.push_back(one.first_id);
+    }
     if (names.empty()) return false;
     auto const rows = connection_.run(
         execute(inbox_queries::take{.me = id_, .queues = names, .rooms = rooms, .first_ids = first_ids}));
@@ -124,8 +127,7 @@ bool consumer::take(transports::mailbox& box)
     std::vector<ports::delivery_tag> back;
     for (auto const& one : box.deliver(std::move(taken))) back.push_back(one.tag);
     settle<inbox_queries::put_back>(back);
-    return back.empty() &&
-           std::ranges::any_of(queues_, [](queue const& one) { return one.may_have_more && one.room() > 0; });
+    return back.empty() && std::ranges::any_of(queues_, [](queue& one) { return one.may_have_more && one.room() > 0; });
 }
 
 void consumer::look_again()
@@ -155,6 +157,7 @@ ports::delivery consumer::read(pqxx::row const& row)
     }
     out_.emplace(id, from);
     ++queues_[from].out;
+    queues_[from].start.delivered(made.tag.number, made.returns > 0);
     return made;
 }
 
@@ -181,6 +184,7 @@ void consumer::settle(std::vector<ports::delivery_tag> const& tags)
         names.push_back(queues_[found->second].name);
         ids.push_back(found->first);
         --queues_[found->second].out;
+        queues_[found->second].start.settled(tag.number);
         out_.erase(found);
     }
     if (!ids.empty()) connection_.run(execute(Statement{.queues = names, .ids = ids, .me = id_}));

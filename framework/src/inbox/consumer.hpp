@@ -4,6 +4,7 @@
 #include "ports/transport.hpp"
 #include "postgres/connection.hpp"
 #include "transports/mailbox.hpp"
+#include "transports/slow_start.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -70,12 +71,12 @@ private:
     {
         std::string name;
         std::string handler;
-        std::size_t prefetch{};
+        transports::slow_start start;
         std::int64_t first_id{1};  // nothing is left before it
         std::size_t out{};         // taken, and neither acked nor put back
         bool may_have_more{true};  // than was taken
 
-        std::size_t room() const;
+        std::size_t room();
     };
 
     class ear;

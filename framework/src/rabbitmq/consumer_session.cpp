@@ -38,26 +38,60 @@ consumer_session::consumer_session(connection_settings const& settings, sockets:
     prepare(broker_, consumer_.who.service, consumer_.who.database);
     auto const prepare_handler = consumer_.declares ? declare_handler : expect_handler;
     for (auto const& one : consumer_.who.handlers) prepare_handler(broker_, consumer_.who.service, one);
-    if (consumer_.with_parked) consume(parked_queue_name(consumer_.who.service), parked_prefetch);
-    consume(queue_name(consumer_.who.service), consumer_.who.prefetch);
+    auto const parked = parked_queue_name(consumer_.who.service);
+    if (consumer_.with_parked) consume(parked, parked_prefetch, parked);
+    start_consuming(queue_name(consumer_.who.service), consumer_.who.prefetch);
     for (auto const& one : consumer_.who.handlers)
-        consume(handler_queue_name(consumer_.who.service, one.handler), one.prefetch);
+        start_consuming(handler_queue_name(consumer_.who.service, one.handler), one.prefetch);
+}
+
+void consumer_session::start_consuming(std::string const& queue, std::uint16_t prefetch)
+{
+    auto& begun = queues_.emplace_back(consumed{queue, prefetch, transports::slow_start{prefetch}, queue});
+    consume(queue, std::min<std::size_t>(prefetch, begun.start.window()), queue);
 }
 
 /// Does not wait for the answers: deliveries may come before them, and only read() knows what to do with one that can't
 /// be decoded.
-void consumer_session::consume(std::string const& queue, std::uint16_t prefetch)
+void consumer_session::consume(std::string const& queue, std::size_t prefetch, std::string const& tag)
 {
     // Per consumer, not for the channel as a whole: quorum queues do not allow that.
     amqp_basic_qos_t limit{};
-    limit.prefetch_count = prefetch;
+    limit.prefetch_count = static_cast<std::uint16_t>(prefetch);
     broker_.send(AMQP_BASIC_QOS_METHOD, &limit, "setting the prefetch");
 
     amqp_basic_consume_t request{};
     request.queue = bytes(queue);
-    // The queue's name is the consumer's tag, so that a delivery says which queue it comes from.
-    request.consumer_tag = bytes(queue);
+    request.consumer_tag = bytes(tag);  // so that a delivery says which queue it comes from
     broker_.send(AMQP_BASIC_CONSUME_METHOD, &request, "consuming");
+}
+
+void consumer_session::stop_consuming(std::string const& tag)
+{
+    // Without waiting for the answer: deliveries may cross it on the way.
+    amqp_basic_cancel_t request{bytes(tag), /*nowait*/ 1};
+    broker_.send(AMQP_BASIC_CANCEL_METHOD, &request, "cancelling");
+}
+
+/// A consumer's prefetch is that with which it began, so another one takes over. What the first has out stays so.
+void consumer_session::widen()
+{
+    if (cancelled_) return;
+    for (std::size_t i = 0; i < queues_.size(); ++i) {
+        auto& one = queues_[i];
+        if (one.prefetch <= transports::slow_start::few || one.tag != one.queue || !one.start.is_over()) continue;
+        one.tag = std::to_string(i);
+        consume(one.queue, one.prefetch, one.tag);
+        stop_consuming(one.queue);
+    }
+}
+
+/// Null: the parked queue, or none.
+consumer_session::consumed* consumer_session::queue_of(std::string_view tag)
+{
+    auto const found =
+        std::ranges::find_if(queues_, [&](consumed const& one) { return one.queue == tag || one.tag == tag; });
+    return found == queues_.end() ? nullptr : &*found;
 }
 
 void consumer_session::keep_bound()
@@ -78,6 +112,7 @@ bool consumer_session::read(transports::mailbox& box)
         park_unreadable(error.what());
     }
     deliver_to(box);
+    widen();
     return more;
 }
 
@@ -101,12 +136,14 @@ void consumer_session::park_unreadable(std::string const& why)
 {
     auto const* const culprit = reader_.unfinished();
     if (!culprit) throw connection_lost{why};
-    bool const is_parked = culprit->consumer == parked_queue_name(consumer_.who.service);
+    auto const* const of = queue_of(culprit->consumer);
+    auto const& queue = of != nullptr ? of->queue : culprit->consumer;
+    bool const is_parked = queue == parked_queue_name(consumer_.who.service);
     amqp_basic_reject_t rejection{culprit->delivery_tag, /*requeue*/ is_parked};
     broker_.send(AMQP_BASIC_REJECT_METHOD, &rejection, "parking");
     broker_.close_unread();
-    if (is_parked) throw parked_undecodable{"a message in `" + culprit->consumer + "` can't be decoded"};
-    throw connection_lost{"a message from `" + culprit->consumer + "` can't be decoded and was parked"};
+    if (is_parked) throw parked_undecodable{"a message in `" + queue + "` can't be decoded"};
+    throw connection_lost{"a message from `" + queue + "` can't be decoded and was parked"};
 }
 
 void consumer_session::handle(amqp_method_t const& method)
@@ -116,7 +153,10 @@ void consumer_session::handle(amqp_method_t const& method)
     // The queue was deleted or its leader is gone. The owner of this session makes a new one, which declares the queue
     // again, or reports that it is gone.
     auto const& cancel = *static_cast<amqp_basic_cancel_t const*>(method.decoded);
-    throw connection_lost{"the broker cancelled the consumer of `" + std::string{view(cancel.consumer_tag)} + "`"};
+    auto const tag = view(cancel.consumer_tag);
+    auto const* const of = queue_of(tag);
+    throw connection_lost{"the broker cancelled the consumer of `" + (of != nullptr ? of->queue : std::string{tag}) +
+                          "`"};
 }
 
 void consumer_session::record(content arrived)
@@ -128,20 +168,22 @@ void consumer_session::record(content arrived)
     delivery.tag = {generation_, arrived.delivery_tag, the_channel};
     // A count without the flag was not set by the broker.
     if (arrived.redelivered) delivery.returns = std::max(1, arrived.properties.returns);
-    if (arrived.consumer == parked_queue_name(consumer_.who.service)) {
+    auto* const from = queue_of(arrived.consumer);
+    bool const is_parked = from == nullptr;
+    if (is_parked) {
         // What came there for a reason other than too many deliveries (a policy, another client that rejected it, a
         // message that was sent there) is processed as usual; once, because that queue counts no deliveries.
         auto const& why = arrived.properties.left_by;
         delivery.given_up = why == "delivery_limit" || arrived.redelivered;
         if (why != "delivery_limit") dead_lettered_ = why.empty() ? "unknown" : why;
     }
+    else from->start.delivered(arrived.delivery_tag, arrived.redelivered);
     delivery.problem = std::move(arrived.properties.problem);
     delivery.message = std::move(arrived.properties.message);
     // Whatever routing key it was published with: it arrived here, so it is for us. The parked queue has those of all
     // queues, with the key of the queue that they left.
-    bool const is_parked = arrived.consumer == parked_queue_name(consumer_.who.service);
     delivery.handler = is_parked ? core::handler_of(arrived.routing_key, consumer_.who.service)
-                                 : handler_of_queue(arrived.consumer, consumer_.who.service);
+                                 : handler_of_queue(from->queue, consumer_.who.service);
     delivery.message.destination = delivery.handler.empty()
                                        ? consumer_.who.service
                                        : core::handler_destination(consumer_.who.service, delivery.handler);
@@ -160,8 +202,11 @@ void consumer_session::deliver_to(transports::mailbox& box)
 
 void consumer_session::send_acks(transports::requests const& asked)
 {
-    for (auto const& tag : asked.acks)
-        if (tag.generation == generation_) ledger_.ack(tag.number);
+    for (auto const& tag : asked.acks) {
+        if (tag.generation != generation_) continue;
+        ledger_.ack(tag.number);
+        settled(tag.number);
+    }
     auto const frames = ledger_.flush();
     for (auto const& [tag, multiple] : frames) {
         broker_.check(amqp_basic_ack(broker_.raw(), the_channel, tag, multiple), "acking");
@@ -175,20 +220,21 @@ void consumer_session::send_acks(transports::requests const& asked)
 void consumer_session::give_back(std::uint64_t tag)
 {
     if (!ledger_.requeue(tag)) return;
+    settled(tag);
     broker_.check(amqp_basic_nack(broker_.raw(), the_channel, tag, /*multiple*/ 0, /*requeue*/ 1), "giving back");
 }
 
 void consumer_session::cancel()
 {
     if (std::exchange(cancelled_, true)) return;
-    // Without waiting for the answer: deliveries that cross it on the way are returned as they come.
-    std::vector<std::string> queues{queue_name(consumer_.who.service), parked_queue_name(consumer_.who.service)};
-    for (auto const& one : consumer_.who.handlers)
-        queues.push_back(handler_queue_name(consumer_.who.service, one.handler));
-    for (auto const& queue : queues) {
-        amqp_basic_cancel_t request{bytes(queue), /*nowait*/ 1};
-        broker_.send(AMQP_BASIC_CANCEL_METHOD, &request, "cancelling");
-    }
+    // What comes all the same is returned as it comes.
+    stop_consuming(parked_queue_name(consumer_.who.service));
+    for (auto const& one : queues_) stop_consuming(one.tag);
+}
+
+void consumer_session::settled(std::uint64_t tag)
+{
+    for (auto& one : queues_) one.start.settled(tag);
 }
 
 void consumer_session::count_acks(std::size_t frames)

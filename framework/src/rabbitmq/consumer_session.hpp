@@ -5,10 +5,12 @@
 #include "rabbitmq/connection.hpp"
 #include "rabbitmq/content_reader.hpp"
 #include "transports/mailbox.hpp"
+#include "transports/slow_start.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace skald::rabbitmq {
@@ -51,10 +53,7 @@ public:
     std::string const& dead_lettered() const { return dead_lettered_; }
 
     /// The broker has agreed to deliver.
-    bool consuming() const
-    {
-        return consumers_agreed_ == (consumer_.with_parked ? 2 : 1) + static_cast<int>(consumer_.who.handlers.size());
-    }
+    bool consuming() const { return consumers_agreed_ >= (consumer_.with_parked ? 1u : 0u) + queues_.size(); }
 
     /// Acks and returns deliveries of this connection; tags of other connections mean nothing any more.
     void send_acks(transports::requests const& asked);
@@ -68,7 +67,20 @@ public:
     int socket() const { return broker_.socket(); }
 
 private:
-    void consume(std::string const& queue, std::uint16_t prefetch);
+    struct consumed
+    {
+        std::string queue;
+        std::uint16_t prefetch{};
+        transports::slow_start start;
+        std::string tag;  // the consumer's
+    };
+
+    void start_consuming(std::string const& queue, std::uint16_t prefetch);
+    void consume(std::string const& queue, std::size_t prefetch, std::string const& tag);
+    void stop_consuming(std::string const& tag);
+    void widen();
+    consumed* queue_of(std::string_view tag);
+    void settled(std::uint64_t tag);
     bool read_one();
     void handle(amqp_method_t const& method);
     [[noreturn]] void park_unreadable(std::string const& why);
@@ -86,7 +98,8 @@ private:
     ack_ledger ledger_;
     std::vector<ports::delivery> arrived_;  // in this iteration
     std::string dead_lettered_;
-    int consumers_agreed_{};
+    std::vector<consumed> queues_;  // but the parked one
+    std::size_t consumers_agreed_{};
     bool cancelled_{};
     std::size_t recent_acks_{};  // frames, since recent_since_
     std::chrono::steady_clock::time_point recent_since_{};
