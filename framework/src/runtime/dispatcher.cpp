@@ -20,8 +20,8 @@ constexpr std::size_t read_max = 64;
 constexpr core::backoff contended_wait{5ms, 250ms};
 constexpr core::backoff other_wait{20ms, 5s};
 
-// For each of its returns, this many later arrivals may go before a delivery: more than a process has unacked.
-constexpr std::uint64_t arrivals_per_return = 1'000;
+// This many later arrivals may go before a delivery that came back: more than a process has unacked.
+constexpr std::uint64_t arrivals_before_suspects = 1'000;
 
 // For this long after a lock timeout a step counts as blocked.
 constexpr auto blocked_for = 60s;
@@ -165,14 +165,11 @@ void dispatcher::put(task&& t, bool at_front)
 {
     auto& q = queue_of(t);
     auto place = at_front ? q.waiting.begin() : q.waiting.end();
-    if (q.came_back) {
-        auto const fewer = [](task const& one, task const& other) {
-            return one.delivery.returns < other.delivery.returns;
-        };
-        place = std::lower_bound(q.waiting.begin(), q.waiting.end(), t, fewer);
-        auto const last = std::upper_bound(place, q.waiting.end(), t, fewer);
-        std::uniform_int_distribution<std::ptrdiff_t> anywhere{0, last - place};
-        if (!at_front) place += anywhere(random_);
+    // Whatever came back may be what kills. Were it sorted by how often, what waits longest would never be run while new
+    // ones that kill go on coming.
+    if (q.came_back && !at_front) {
+        std::uniform_int_distribution<std::ptrdiff_t> anywhere{0, std::ssize(q.waiting)};
+        place = q.waiting.begin() + anywhere(random_);
     }
     q.waiting.insert(place, std::move(t));
 }
@@ -261,7 +258,7 @@ dispatcher::queue* dispatcher::next_queue()
     queue* next = nullptr;
     auto const due = [](queue const& q) {
         auto const& first = q.waiting.front();
-        return first.number + arrivals_per_return * static_cast<std::uint64_t>(first.delivery.returns);
+        return first.number + (q.came_back ? arrivals_before_suspects : 0);
     };
     for (auto& [key, q] : queues_) {
         if (q.waiting.empty() || (q.of != nullptr && q.of->running >= q.of->limit.lanes())) continue;

@@ -1,9 +1,8 @@
 // Stands between the deliveries of a process and its lanes: what has arrived waits here by step, unacked, and each lane
 // gets what may run together now.
 //
-// A delivery that came back unacked may be what killed its process. Those that came back less often go first, those
-// that came back equally often in random order, and from the second return on one at a time: so what is queued after a
-// deadly message gets past it, and is not parked with it.
+// A delivery that came back unacked may be what killed its process. These go last, alone, in random order, and from the
+// second return on one at a time: so what is queued after a deadly message gets past it, and is not parked with it.
 //
 // A group consists of deliveries of one step in one direction, so that a step's limit applies to its own transactions
 // only. What could not be processed comes back here, and is handed out again, alone or later.
