@@ -148,8 +148,16 @@ void dispatcher::sort(std::vector<task>&& arrived)
     for (auto& one : arrived) {
         if (one.delivery.tag.generation > generation_) drop_stale(one.delivery.tag.generation);
         one.number = ++arrived_;
+        one.suspicion = suspicion_of(one);
         put(std::move(one), false);
     }
+}
+
+// How often it came back; but of every second one as if that were once. For new ones that kill may go on coming: they
+// have come back less often, and what waits longest would never be run.
+int dispatcher::suspicion_of(task const& t)
+{
+    return t.delivery.returns > 1 && std::bernoulli_distribution{}(random_) ? 1 : t.delivery.returns;
 }
 
 // What came on a lost connection can't be acked, and is delivered again on the new one.
@@ -165,11 +173,10 @@ void dispatcher::put(task&& t, bool at_front)
 {
     auto& q = queue_of(t);
     auto place = at_front ? q.waiting.begin() : q.waiting.end();
-    // Whatever came back may be what kills. Were it sorted by how often, what waits longest would never be run while new
-    // ones that kill go on coming.
-    if (q.came_back && !at_front) {
-        std::uniform_int_distribution<std::ptrdiff_t> anywhere{0, std::ssize(q.waiting)};
-        place = q.waiting.begin() + anywhere(random_);
+    if (q.came_back) {
+        auto const [first, last] = std::ranges::equal_range(q.waiting, t.suspicion, {}, &task::suspicion);
+        std::uniform_int_distribution<std::ptrdiff_t> anywhere{0, last - first};
+        place = at_front ? first : first + anywhere(random_);
     }
     q.waiting.insert(place, std::move(t));
 }

@@ -1,8 +1,9 @@
 // Stands between the deliveries of a process and its lanes: what has arrived waits here by step, unacked, and each lane
 // gets what may run together now.
 //
-// A delivery that came back unacked may be what killed its process. These go last, alone, in random order, and from the
-// second return on one at a time: so what is queued after a deadly message gets past it, and is not parked with it.
+// A delivery that came back unacked may be what killed its process. These go last, alone, mostly the one that came back
+// less often first, and from the second return on one at a time: so what is queued after a deadly message gets past it,
+// and is not parked with it.
 //
 // A group consists of deliveries of one step in one direction, so that a step's limit applies to its own transactions
 // only. What could not be processed comes back here, and is handed out again, alone or later.
@@ -126,6 +127,7 @@ private:
     std::vector<task> read(std::vector<ports::delivery>&& arrived);
     void log_distrust(core::message const& m);
     void sort(std::vector<task>&& arrived);
+    int suspicion_of(task const& t);
     void drop_stale(std::uint64_t generation);
     void put(task&& t, bool at_front);
     queue& queue_of(task const& t);

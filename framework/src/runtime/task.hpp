@@ -96,6 +96,7 @@ struct task
     int tries{};             // in a row that failed for the same reason
     std::optional<failure> rolled_back_by{};
     int lost{};                                // how often its connection was lost while it was alone
+    int suspicion{};                           // of those that came back, who has less goes first
     bool alone{};                              // to be run in a transaction of its own
     bool locked_out{};                         // it met a lock that was not released while it waited
     core::instant first_tried{};               // by the database's clock
