@@ -258,7 +258,7 @@ END $$;
 
 -- Records what other services report of their steps: members are {scope, key, step, service, status, attempts, at} and, where it changed,
 -- the saga's state with its reason. A later report wins whatever the order of arrival. A report about a saga that was not started here is
--- parked as `unknown_saga`: no one would look for it in skald.progress.
+-- parked as `unknown_saga`, once for each step: no one would look for it in skald.progress.
 CREATE FUNCTION skald.record_progress(members jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -275,15 +275,20 @@ BEGIN
                  attempts integer, error text, at timestamptz, saga text, reason text)
           LEFT JOIN LATERAL (SELECT s.key, s.status FROM skald.saga s WHERE s.scope = m.scope AND s.key = m.key LIMIT 1) AS s ON true),
     stray AS (
-        INSERT INTO skald.parked (scope, key, reason, error, message_id, type, content_type, body, headers, fingerprint)
-        SELECT m.scope, m.key, 'unknown_saga', 'no saga of this key was started in this database, or it has expired',
+        -- One row for each step: a message that waits is reported at every try. The latest report is the one to send again.
+        INSERT INTO skald.parked AS p (scope, key, reason, error, message_id, type, content_type, body, headers, fingerprint)
+        SELECT DISTINCT ON (m.scope, m.key, m.step)
+               m.scope, m.key, 'unknown_saga',
+               format('%s of %s is %s, but no saga of this key was started in this database, or it has expired', m.step, m.service, m.status),
                r.id, 'skald.progress', 'application/json', r.body,
-               jsonb_build_object('x-idempotency-key', r.id, 'x-saga-scope', m.scope), sha256(r.body)
+               jsonb_build_object('x-idempotency-key', r.id, 'x-saga-scope', m.scope),
+               sha256(convert_to(jsonb_build_array(m.scope, m.key, m.step)::text, 'UTF8') || '\x00')  -- no other row's has that byte
           FROM m CROSS JOIN LATERAL (
                SELECT m.key || ':' || m.step || '.progress' AS id,
                       convert_to(jsonb_build_array(jsonb_strip_nulls(to_jsonb(m) - 'is_known' - 'is_stuck'))::text, 'UTF8') AS body) AS r
-         WHERE NOT m.is_known
-        ON CONFLICT ON CONSTRAINT parked_once DO NOTHING),
+         WHERE NOT m.is_known ORDER BY m.scope, m.key, m.step, m.at DESC
+        ON CONFLICT ON CONSTRAINT parked_once DO UPDATE SET error = excluded.error, body = excluded.body
+         WHERE (convert_from(excluded.body, 'UTF8')::jsonb->0->>'at')::timestamptz > (convert_from(p.body, 'UTF8')::jsonb->0->>'at')::timestamptz),
     noted AS (
         -- In key order here too. Of two reports about one step the later counts, whatever the order of arrival.
         INSERT INTO skald.progress AS p (scope, key, step, service, status, attempts, error, at)

@@ -102,7 +102,7 @@ BEGIN
     -- The guard's record before the parked row, in the order in which parking a delivery locks them.
     SELECT * INTO was FROM skald.idempotency i
      WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND skald.is_for(i.home, p) FOR UPDATE;
-    PERFORM FROM skald.parked WHERE id = wanted FOR UPDATE;
+    SELECT * INTO p FROM skald.parked WHERE id = wanted FOR UPDATE;  -- a later report may have come
     IF NOT FOUND THEN RETURN gone; END IF;
     refused := skald.refusal(p, was.status, forced);
     IF refused IS NOT NULL THEN RETURN refused; END IF;

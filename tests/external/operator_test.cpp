@@ -329,7 +329,7 @@ TEST_CASE("a reason that says nothing, or that is no text, is refused by name")
         CHECK_MESSAGE(empty.says("--reason: is empty: say why, it is kept"), empty.text);
         auto const no_text = with("by\xff");
         CHECK(no_text.code == 2);
-        CHECK_MESSAGE(no_text.says("--reason: is not UTF-8: by\\xff"), no_text.text);
+        CHECK_MESSAGE(no_text.says("'by\\xff' is not UTF-8"), no_text.text);
     }
 }
 

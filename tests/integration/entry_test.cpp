@@ -152,10 +152,15 @@ TEST_CASE("a body that does not fit its type is answered with 400 and stores not
         CHECK(refused.status == 400);
         CHECK(refused.content_type == "application/problem+json");
     }
-    auto const said = door.answer(post("k", "{\"id\":7}"), handle).body;
-    CHECK_MESSAGE(said.find("the body does not fit what is expected here: /id is a number and must be a string") !=
-                      std::string::npos,
-                  said);
+    for (auto const& [body, named] : std::vector<std::pair<std::string, std::string>>{
+             {"{\"id\":7}", "the body does not fit what is expected here: /id is a number and must be a string"},
+             {"null", "the body does not fit what is expected here: it is null and must be an object"},
+             {"{\"id\":\"o\",\"customer\":\"ada\",\"sku\":\"tea\",\"quantity\":1.9,\"cents\":1}",
+              "/quantity is 1.9, "}}) {
+        auto const said = door.answer(post("k", body), handle);
+        CHECK(said.status == 400);
+        CHECK_MESSAGE(said.body.find(named) != std::string::npos, said.body);
+    }
     CHECK(door.records() == "0|0|0|0");
 }
 

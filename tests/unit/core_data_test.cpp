@@ -274,6 +274,13 @@ TEST_CASE("what does not fit says which value, what it is and what it must be")
     CHECK(contains(said(R"({"id":"a","quantity":{},"cents":1})"), ": /quantity is an object and must be a number"));
     CHECK(contains(said(R"({"id":"a","cents":1})"), ": the member quantity is missing"));
 
+    for (std::string const none : {"null", "[]", "7"})
+        CHECK(contains(said(none), none == "null" ? ": it is null and must be an object"
+                                   : none == "7"  ? ": it is a number and must be an object"
+                                                  : ": it is an array and must be an object"));
+    auto const inner = complaint([] { read_data<holder<order>>(R"({"value":null})"); });
+    CHECK(contains(inner, ": /value is null and must be an object"));
+
     auto const deep = complaint([] {
         read_data<holder<std::vector<order>>>(
             R"({"value":[{"id":"a","quantity":1,"cents":1},{"id":"b","quantity":1,"cents":"1"}]})");
@@ -281,6 +288,23 @@ TEST_CASE("what does not fit says which value, what it is and what it must be")
     CHECK(contains(deep, ": /value/1/cents is a string and must be a number"));
     auto const map = complaint([] { read_data<std::map<std::string, int>>(R"({"one":1,"two":"2"})"); });
     CHECK(contains(map, ": /two is a string and must be a number"));
+}
+
+TEST_CASE("a number that does not fit is named, with what it must be")
+{
+    auto const said = [](std::string const& quantity) {
+        return complaint([&] { read_data<order>(R"({"id":"a","quantity":)" + quantity + R"(,"cents":1})"); });
+    };
+    for (std::string const quantity : {"4294967297", "true", "1.9"})
+        CHECK(said(quantity) == "/quantity is " + quantity +
+                                    ", which does not fit the saga's data type: it must be a whole number that its "
+                                    "type holds, and became 1");
+    CHECK(contains(complaint([] { read_data<double>("9007199254740993"); }),
+                   "it is 9007199254740993, which does not fit the saga's data type: it must be a number that its type "
+                   "holds, and became 9"));
+    using deep = std::map<std::string, std::vector<holder<int>>>;
+    CHECK(contains(complaint([] { read_data<deep>(R"({"a":[{"value":1},{"value":4294967297}]})"); }),
+                   "/a/1/value is 4294967297, "));
 }
 
 TEST_CASE("what does not fit and is large is refused without its place, which would take long to find")

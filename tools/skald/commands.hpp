@@ -27,6 +27,9 @@ struct output
     /// Reports why nothing was done, {"refused": why}, and returns the exit code for that.
     int refuse(std::string const& why) const;
 
+    /// The same of what went wrong, which may be of several lines: returns `code`.
+    int fail(std::string_view why, int code) const;
+
     /// Adds --json to a command.
     void add_flag(CLI::App& command);
 };

@@ -89,7 +89,7 @@ void add_options(CLI::App& command, duplicate_options& options)
             "the first duplicate is sent at once, the others at some moment within that time [30s]: 500ms, 30s, 5m")
         ->transform(milliseconds_with_unit() & CLI::Range(std::int64_t{0}, std::int64_t{86'400'000}));
     command.add_option("--for", options.for_ms, "stop by itself after that time: 90s, 15m, 2h")
-        ->transform(milliseconds_with_unit());
+        ->transform(milliseconds_with_unit() & CLI::Range(std::int64_t{0}, std::int64_t{31'536'000'000}));
     command.add_option("--seed", options.seed, "for the random times; the same seed gives the same ones [random]");
     command.add_flag("--staging", options.staging, "this is no production system: without it, nothing is done");
     command.footer(

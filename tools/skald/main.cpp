@@ -1,6 +1,7 @@
 // `skald`: the operator's command line. Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings.
 #include "commands.hpp"
 
+#include "core/text.hpp"
 #include "postgres/conninfo.hpp"
 #include "rabbitmq/errors.hpp"
 
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -55,15 +57,33 @@ std::string complaint_about_command(CLI::App const& app)
     return fmt::format("`{}` is no command of `{}`; `{} --help` lists them", *unknown, name, name);
 }
 
-int refuse(CLI::App const& app, CLI::ParseError const& error)
+int refuse(CLI::App const& app, CLI::ParseError const& error, skald::tools::output const& out)
 {
     if (dynamic_cast<CLI::RequiredError const*>(&error) != nullptr)
-        if (auto const complaint = complaint_about_command(app); !complaint.empty()) {
-            skald::tools::complain(complaint);
-            return 2;
-        }
+        if (auto const complaint = complaint_about_command(app); !complaint.empty()) return out.fail(complaint, 2);
+    if (out.json && error.get_exit_code() != 0) return out.fail(error.what(), 2);
     return app.exit(error) == 0 ? 0 : 2;
 }
+
+// A database has no place for any other text. Empty: each of them is.
+std::string why_not_text(std::span<char const* const> words)
+{
+    for (std::string_view const word : words)
+        if (!skald::core::is_storable_text(word))
+            return fmt::format("'{}' is not UTF-8", skald::core::visible_text(word));
+    return {};
+}
+
+// libpq looks for a server that takes writes; with target_session_attrs in the URL, another one may be asked to write.
+bool says_read_only(std::string_view what)
+{
+    return what.find("session is read-only") != what.npos || what.find("during recovery") != what.npos ||
+           what.find("in a read-only transaction") != what.npos;
+}
+
+constexpr std::string_view read_only =
+    "the database takes no writes: it is a standby, or default_transaction_read_only is on there. Name the primary in "
+    "DATABASE_URL; or all of its servers, postgresql://A,B/NAME, of which the one that takes writes is used";
 
 // PostgreSQL's messages have further lines, about functions that an operator does not know.
 std::string without_context(std::string_view what)
@@ -76,33 +96,27 @@ bool is_set(std::string const& variable)
     return std::getenv(variable.c_str()) != nullptr || std::getenv((variable + "_FILE").c_str()) != nullptr;
 }
 
-int run(skald::tools::choice const& chosen)
+int run(skald::tools::choice const& chosen, skald::tools::output const& out)
 try {
     return chosen();
 }
 catch (skald::configuration_error const& error) {
-    skald::tools::complain(error.what());
-    return 2;
+    return out.fail(error.what(), 2);
 }
 catch (pqxx::insufficient_privilege const& error) {
-    skald::tools::complain(without_context(error.what()) +
-                           " (`skald migrate --grant ROLE` grants what a service needs)");
-    return 1;
+    return out.fail(without_context(error.what()) + " (`skald migrate --grant ROLE` grants what a service needs)", 1);
 }
 catch (pqxx::broken_connection const& error) {
-    skald::tools::complain(is_set("DATABASE_URL") ? error.what()
-                                                  : skald::postgres::why_not_connected("", error.what()));
-    return 1;
+    if (says_read_only(error.what())) return out.fail(read_only, 1);
+    return out.fail(is_set("DATABASE_URL") ? error.what() : skald::postgres::why_not_connected("", error.what()), 1);
 }
 catch (skald::rabbitmq::connection_lost const& error) {
-    skald::tools::complain(error.what() + std::string{is_set("AMQP_URL") ? " (AMQP_URL names the broker)"
-                                                                         : " (AMQP_URL is not set: name the broker in "
-                                                                           "it)"});
-    return 1;
+    return out.fail(error.what() + std::string{is_set("AMQP_URL") ? " (AMQP_URL names the broker)"
+                                                                  : " (AMQP_URL is not set: name the broker in it)"},
+                    1);
 }
 catch (std::exception const& error) {
-    skald::tools::complain(error.what());
-    return 1;
+    return out.fail(says_read_only(error.what()) ? read_only : error.what(), 1);
 }
 
 }  // namespace
@@ -132,11 +146,15 @@ int main(int argc, char** argv)
     skald::tools::add_duplicate_command(app, out, chosen);
     skald::tools::add_console_command(app, out, chosen);
 
+    std::span<char const* const> const words{argv, static_cast<std::size_t>(argc)};
+    bool const is_json = std::ranges::find(words, std::string_view{"--json"}) != words.end();
+    skald::tools::output const early{is_json};  // before it is known what --json is an option of
+    if (auto const why = why_not_text(words); !why.empty()) return with_output_written(early.fail(why, 2));
     try {
         app.parse(argc, argv);
     }
     catch (CLI::ParseError const& error) {
-        return with_output_written(refuse(app, error));
+        return with_output_written(refuse(app, error, early));
     }
-    return with_output_written(run(chosen));
+    return with_output_written(run(chosen, out));
 }

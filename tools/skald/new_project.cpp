@@ -21,7 +21,7 @@ using values = std::map<std::string, std::string, std::less<>>;
 // A step is `reserve-in-` and its service, a definition the project and `-booking`: each has at most 48 characters.
 constexpr std::size_t name_length_max = 36;
 constexpr std::size_t services_max = 32;
-constexpr std::array<std::string_view, 5> kept{"none", "postgres", "public", "template0", "template1"};
+constexpr std::array<std::string_view, 6> kept{"none", "postgres", "public", "skald", "template0", "template1"};
 
 bool is_lower(char c)
 {
@@ -191,7 +191,7 @@ void check_names(new_project const& project)
                 fmt::format("--services names '{}' twice: each has one step of the saga", service)};
         if (std::ranges::count(kept, service) > 0) {
             throw configuration_error{fmt::format("a service can't be called '{}': its database and role are called as "
-                                                  "it is, and PostgreSQL keeps that name for itself",
+                                                  "it is, and PostgreSQL or Skald keeps that name for itself",
                                                   service)};
         }
     }

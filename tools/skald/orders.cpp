@@ -179,7 +179,8 @@ std::function<void()> add_saga_filter(CLI::App& command, admin::saga_filter& fil
     auto const age = std::make_shared<std::int64_t>(-1);
     command.add_option("--older-than", *age, "only those that were started longer ago: 90s, 15m, 2h, 7d")
         ->transform(CLI::AsNumberWithUnit(
-            std::map<std::string, std::int64_t>{{"s", 1}, {"m", 60}, {"h", 3'600}, {"d", 86'400}}));
+                        std::map<std::string, std::int64_t>{{"s", 1}, {"m", 60}, {"h", 3'600}, {"d", 86'400}}) &
+                    CLI::Range(std::int64_t{0}, std::int64_t{31'557'600'000}));  // 1,000 years
     return [=, &filter] {
         if (*age >= 0) filter.older_than = std::chrono::seconds{*age};
         try {

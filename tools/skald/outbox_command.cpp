@@ -1,6 +1,7 @@
 // `skald outbox`: what waits for the broker, for how long, and why; and dropping what can never be sent.
 #include "commands.hpp"
 #include "database.hpp"
+#include "durations.hpp"
 
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
@@ -179,10 +180,9 @@ void add_outbox_commands(CLI::App& app, output& out, choice& chosen)
     outbox->require_subcommand(1);
     auto* const status = outbox->add_subcommand("status", "how many, for how long, to which destinations, and why");
     auto const limits = std::make_shared<outbox_limits>();
-    status->add_option("--warn-rows", limits->rows, "exit with 1 where more than that wait")
-        ->check(CLI::NonNegativeNumber);
+    status->add_option("--warn-rows", limits->rows, "exit with 1 where more than that wait")->check(a_count());
     status->add_option("--warn-age", limits->age_seconds, "exit with 1 where one waits for more than that many seconds")
-        ->check(CLI::NonNegativeNumber);
+        ->check(a_count());
     out.add_flag(*status);
     status->callback([=, &out, &chosen] { chosen = [limits, &out] { return outbox_status(*limits, out); }; });
     add_list_of_messages(*outbox, out, chosen);

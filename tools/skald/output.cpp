@@ -10,7 +10,10 @@ namespace skald::tools {
 
 void output::tell(std::string const& sentence, nlohmann::json const& object) const
 {
-    std::puts((json ? object.dump() : core::visible_text(sentence, core::line_feeds::kept)).c_str());
+    using nlohmann::json;
+    std::puts((this->json ? object.dump(-1, ' ', false, json::error_handler_t::replace)
+                          : core::visible_text(sentence, core::line_feeds::kept))
+                  .c_str());
 }
 
 void complain(std::string_view why)
@@ -25,6 +28,14 @@ int output::refuse(std::string const& why) const
     return 1;
 }
 
+int output::fail(std::string_view why, int code) const
+{
+    why = why.substr(0, why.find_last_not_of(" \n") + 1);
+    if (json) tell({}, {{"refused", why}});
+    else complain(why);
+    return code;
+}
+
 void output::add_flag(CLI::App& command)
 {
     command.add_flag("--json", json, "print one JSON object");
@@ -34,7 +45,6 @@ CLI::Option* add_reason(CLI::App& command, std::string& reason, std::string cons
 {
     auto const refusal = [](std::string const& text) -> std::string {
         if (text.find_first_not_of(" \t\r\n") == std::string::npos) return "is empty: say why, it is kept";
-        if (!core::is_storable_text(text)) return "is not UTF-8: " + core::visible_text(text);
         return {};
     };
     return command.add_option("--reason", reason, help)->check(CLI::Validator{refusal, "TEXT", "reason"});

@@ -3,6 +3,7 @@
 
 #include "core/text.hpp"
 #include "database.hpp"
+#include "durations.hpp"
 #include "parked.hpp"
 #include "postgres/migrate.hpp"
 #include "table.hpp"
@@ -178,7 +179,7 @@ void add_list_of_parked(CLI::App& parked, output& out, choice& chosen)
     auto* const command = parked.add_subcommand("list", "what is parked, the oldest first");
     auto const filter = std::make_shared<admin::parked_filter>();
     add_filters(*command, *filter);
-    command->add_option("--after", filter->after, "the next page: what the last one called `next`");
+    command->add_option("--after", filter->after, "the next page: what the last one called `next`")->check(a_count());
     command->add_option("--limit", filter->limit, "how many at most")
         ->check(CLI::Range(1, 10'000))
         ->capture_default_str();

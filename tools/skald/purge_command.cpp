@@ -107,9 +107,9 @@ int purge(purge_options const& options, output const& out)
 {
     auto const settings = config::from_environment();
     int const days = options.older_than.value_or(settings.retention_days);
-    if (days < 1)
+    if (days < 1 || days > 36'500)
         throw configuration_error{
-            "--older-than: records are kept for a day at least, for a message that comes again must "
+            "--older-than: 1 to 36500 days; records are kept for a day at least, for a message that comes again must "
             "still meet them"};
     auto c = connect(settings, "purge");
     if (options.dry_run) return preview(c, days, out);

@@ -19,6 +19,9 @@ namespace {
 using nlohmann::json;
 using postgres::execute;
 
+// The type of the row that skald.record_unknown() writes.
+constexpr std::string_view home_step = "skald.saga";
+
 json common(pqxx::row const& row)
 {
     json parked{{"id", row["id"].as<std::int64_t>()}, {"attempts", row["attempts"].as<int>()}};
@@ -56,6 +59,89 @@ std::optional<std::string> refusal(pqxx::result const& rows)
 {
     auto const why = rows[0]["refusal"];
     return why.is_null() ? std::nullopt : std::optional<std::string>{why.c_str()};
+}
+
+// What to do about a parked delivery, in a sentence. What it advises is not refused.
+std::string advice(pqxx::row const& row)
+{
+    std::string const id = row["id"].c_str(), reason = row["reason"].c_str(), record = row["record"].c_str();
+    bool const of_handler = *row["handler"].c_str() != '\0', is_waited_for = row["is_waited_for"].as<bool>();
+    auto const replay = fmt::format("`skald parked replay {}`", id);
+    auto const drop = fmt::format("`skald parked drop {} --reason TEXT{}`", id, is_waited_for ? " --yes" : "");
+    if (record == "completed" || record == "rejected" || record == "cancelled")
+        return fmt::format("Its step is {} by now: there is nothing to replay. {}.", record, drop);
+    if (!row["replayable"].as<bool>())
+        return fmt::format("It is older than records are kept: its step may have run since. {}.", drop);
+    if (reason == "unknown_saga" && row["type"].c_str() == home_step)
+        return fmt::format(
+            "Check that this is the database in which the saga was started. This only says that a step of "
+            "it ran here, and is no message that could be sent again: {}.",
+            drop);
+    if (record == "started" || record == "unknown")
+        return "Its step is under way, and how that ends counts: there is nothing to replay meanwhile.";
+    if (row["is_refused"].as<bool>() && reason != "mismatch")
+        return fmt::format("Its headers name no step of a saga, and a replay of it is refused: fix its sender, and {}.",
+                           drop);
+    if (reason == "unsigned")
+        return fmt::format(
+            "It has no signature, and anyone who may publish can have made it: find out who did. If it is genuine, "
+            "{} --vouch` signs and sends it; otherwise {}.",
+            replay.substr(0, replay.size() - 1), drop);
+    if (reason == "forged")
+        return fmt::format("Its signature is not valid. If a key was missing here, add it, and {} --yes` sends "
+                           "it as it came, to be checked again; otherwise find out who sent it. {}.",
+                           replay.substr(0, replay.size() - 1), drop);
+    if (reason == "mismatch")
+        return fmt::format("Its key was used before with another body, or by another home: fix the sender. {}.", drop);
+    if (reason == "malformed" && of_handler)
+        return fmt::format("A replay sends it as it came. If its handler reads it wrongly, deploy one that reads it; "
+                           "then {}. Otherwise "
+                           "its sender must send it again as it should be; {}.",
+                           replay, drop);
+    if (reason == "malformed" && row["attempts"].as<int>() == 0)
+        return fmt::format(
+            "A replay sends it as it came, and this version parks it again. Correct its sender, or what changed it on "
+            "its way, and have "
+            "the right message sent{}; {}.",
+            is_waited_for ? "; or close its saga, which waits for it. Then" : ". This one is of no more use:", drop);
+    if (reason == "malformed")
+        return fmt::format(
+            "Its saga is stuck until its step can read it. If it is of an older version, deploy a step that reads that "
+            "(a default, std::optional or an upcast: docs/change.md), which `--check-stored` of the service's program "
+            "tries; then {}. If its sender is wrong, correct that, cancel or close the saga, and {}.",
+            replay, drop);
+    if (reason == "transaction_ended")
+        return fmt::format(
+            "Its step ran COMMIT or ROLLBACK itself: check what it wrote, repair that, and take it out of "
+            "the step; then {} --yes`.",
+            replay.substr(0, replay.size() - 1));
+    if (reason == "delivery_limit")
+        return fmt::format("It came back too often: find out whether it kills its worker, and fix that; then {}.",
+                           replay);
+    if (reason == "closed")
+        return fmt::format(
+            "Its saga was closed by an operator, and it was not run: check that what it would have done is "
+            "done or undone. {}.",
+            drop);
+    if (reason == "unknown_saga")
+        return fmt::format(
+            "Check that this is the database in which the saga was started. A report of it can be sent again "
+            "then ({}); what belongs to a saga that is over can be dropped ({}).",
+            replay, drop);
+    if (reason == "no_key")
+        return fmt::format(
+            "It has no key where its message handler looks for one. If others like it come, correct their "
+            "sender, and drop it ({}); or deploy a handler that finds one, then {}.",
+            drop, replay);
+    if (reason == "body_missing" || reason == "body_damaged")
+        return fmt::format("Bring the body back to where the error says, from a backup, say; then {}.", replay);
+    if (!row["elsewhere"].is_null())
+        return fmt::format(
+            "By its itinerary {} runs this step, and a replay sends it to this service again. Correct what "
+            "brought it here, and see that {} gets it; then {}.",
+            row["elsewhere"].c_str(), row["elsewhere"].c_str(), drop);
+    if (reason == "unknown_step") return fmt::format("Deploy the service that hosts this step; then {}.", replay);
+    return fmt::format("Fix what the error says; then {}.", replay);
 }
 
 }  // namespace
@@ -102,8 +188,7 @@ std::optional<json> show_parked(postgres::connection& c, std::int64_t id)
     else if (core::is_storable_text(body)) parked["body"] = body;
     else parked["body_hex"] = row["body"].c_str();
     parked["record"] = row["record"].is_null() ? json(nullptr) : json(row["record"].c_str());
-    parked["advice"] = advice(parked["reason"], row["record"].c_str(), row["replayable"].as<bool>(), id,
-                              !parked["handler"].get_ref<std::string const&>().empty());
+    parked["advice"] = advice(row);
     return parked;
 }
 
@@ -117,69 +202,6 @@ std::optional<std::string> record_parked(postgres::connection& c, std::int64_t i
             "this database does not say which service it belongs to, so that a recording could not say "
             "where to deliver it: run `skald migrate --service NAME`"};
     return core::write_recorded(postgres::message_of(row), parking_of(row));
-}
-
-std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id,
-                   bool of_handler)
-{
-    auto const replay = fmt::format("`skald parked replay {}`", id);
-    auto const drop = fmt::format("`skald parked drop {} --reason TEXT`", id);
-    if (record == "completed" || record == "rejected" || record == "cancelled")
-        return fmt::format("Its step is {} by now: there is nothing to replay. {}.", record, drop);
-    if (!replayable) return fmt::format("It is older than records are kept: its step may have run since. {}.", drop);
-    if (reason == "unsigned")
-        return fmt::format(
-            "It has no signature, and anyone who may publish can have made it: find out who did. If it is genuine, "
-            "{} --vouch` signs and sends it; otherwise {}.",
-            replay.substr(0, replay.size() - 1), drop);
-    if (reason == "forged")
-        return fmt::format("Its signature is not valid. If a key was missing here, add it, and {} --yes` sends "
-                           "it as it came, to be checked again; otherwise find out who sent it. {}.",
-                           replay.substr(0, replay.size() - 1), drop);
-    if (reason == "mismatch")
-        return fmt::format("Its key was used before with another body, or by another home: fix the sender. {}.", drop);
-    if (reason == "malformed" && of_handler)
-        return fmt::format("A replay sends it as it came. If its handler reads it wrongly, deploy one that reads it; "
-                           "then {}. Otherwise "
-                           "its sender must send it again as it should be; {}.",
-                           replay, drop);
-    if (reason == "malformed" && record.empty())
-        return fmt::format(
-            "If Skald sent it, something on its way changed it: correct that, then {}. Otherwise fix its sender; {}.",
-            replay, drop);
-    if (reason == "malformed")
-        return fmt::format(
-            "Its saga is stuck until its step can read it. If it is of an older version, deploy a step that reads that "
-            "(a default, std::optional or an upcast: docs/change.md), which `--check-stored` of the service's program "
-            "tries; then {}. If its sender is wrong, correct that, cancel or close the saga, and {}.",
-            replay, drop);
-    if (reason == "transaction_ended")
-        return fmt::format(
-            "Its step ran COMMIT or ROLLBACK itself: check what it wrote, repair that, and take it out of "
-            "the step; then {} --yes`.",
-            replay.substr(0, replay.size() - 1));
-    if (reason == "delivery_limit")
-        return fmt::format("It came back too often: find out whether it kills its worker, and fix that; then {}.",
-                           replay);
-    if (reason == "closed")
-        return fmt::format(
-            "Its saga was closed by an operator, and it was not run: check that what it would have done is "
-            "done or undone. {}.",
-            drop);
-    if (reason == "unknown_saga")
-        return fmt::format(
-            "Check that this is the database in which the saga was started. A report of it can be sent again "
-            "then ({}); what belongs to a saga that is over can be dropped ({}).",
-            replay, drop);
-    if (reason == "no_key")
-        return fmt::format(
-            "It has no key where its message handler looks for one. If others like it come, correct their "
-            "sender, and drop it ({}); or deploy a handler that finds one, then {}.",
-            drop, replay);
-    if (reason == "body_missing" || reason == "body_damaged")
-        return fmt::format("Bring the body back to where the error says, from a backup, say; then {}.", replay);
-    if (reason == "unknown_step") return fmt::format("Deploy the service that hosts this step; then {}.", replay);
-    return fmt::format("Fix what the error says; then {}.", replay);
 }
 
 std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced,

@@ -29,18 +29,13 @@ nlohmann::json list_parked(postgres::connection& c, parked_filter const& filter)
 std::optional<std::int64_t> newest_parked(postgres::connection& c);
 
 /// All of it, with "headers", the body as text ("body") or, if it is not text, in hexadecimal ("body_hex"), or, if it
-/// is kept apart, what is known of it ("kept_body": "sha256", "bytes", "store"), and "advice". Nothing if there is no
-/// such row.
+/// is kept apart, what is known of it ("kept_body": "sha256", "bytes", "store"), and what to do, "advice". Nothing if
+/// there is no such row.
 std::optional<nlohmann::json> show_parked(postgres::connection& c, std::int64_t id);
 
 /// The delivery written down, to be delivered again elsewhere: one line (core/recorded_delivery.hpp). Nothing if there
 /// is no such row. Throws: configuration_error if the database does not say which service it belongs to.
 std::optional<std::string> record_parked(postgres::connection& c, std::int64_t id);
-
-/// What to do about a parked delivery, in a sentence. `record`: the status of its step, empty if there is none.
-/// `of_handler`: it is a message of no saga.
-std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id,
-                   bool of_handler = false);
 
 /// Returns why not, or nothing if it was done. One transaction, with its row in skald.audit. `vouched`: it is genuine,
 /// though not signed. `why` is kept in the audit; a replay may do without.

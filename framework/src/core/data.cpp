@@ -6,9 +6,12 @@
 
 #include "core/json_values.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -161,6 +164,33 @@ bool has_changed(nlohmann::json const& received, nlohmann::json const& understoo
     return received.is_boolean() || (received.is_number() && core::exactly(received) != core::exactly(understood));
 }
 
+struct changed_number
+{
+    std::string path;
+    nlohmann::json const* received;
+    nlohmann::json const* understood;
+};
+
+std::optional<changed_number> find_changed(nlohmann::json const& received, nlohmann::json const& understood)
+{
+    if (has_changed(received, understood)) return changed_number{"", &received, &understood};
+    auto const below = [](auto const& name, nlohmann::json const& one, nlohmann::json const& other) {
+        auto found = find_changed(one, other);
+        if (found) found->path.insert(0, fmt::format("/{}", name));
+        return found;
+    };
+    if (received.is_object() && understood.is_object()) {
+        for (auto const& [name, value] : understood.items())
+            if (auto const it = received.find(name); it != received.end())
+                if (auto found = below(name, *it, value)) return found;
+    }
+    else if (received.is_array() && understood.is_array() && received.size() == understood.size()) {
+        for (std::size_t i = 0; i < received.size(); ++i)
+            if (auto found = below(i, received[i], understood[i])) return found;
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 nlohmann::json parse_checked(std::string_view body)
@@ -194,16 +224,12 @@ std::string write_checked(nlohmann::json& data)
 
 void check_numbers_survived(nlohmann::json const& received, nlohmann::json const& understood, std::string_view type)
 {
-    if (has_changed(received, understood))
-        throw data_error{
-            received.dump().append(" does not fit ").append(type).append(": it became ").append(understood.dump())};
-    if (received.is_object() && understood.is_object()) {
-        for (auto const& [name, value] : understood.items())
-            if (auto const it = received.find(name); it != received.end()) check_numbers_survived(*it, value, type);
-    }
-    else if (received.is_array() && understood.is_array() && received.size() == understood.size()) {
-        for (std::size_t i = 0; i < received.size(); ++i) check_numbers_survived(received[i], understood[i], type);
-    }
+    auto const changed = find_changed(received, understood);
+    if (!changed) return;
+    throw data_error{
+        fmt::format("{} is {}, which does not fit {}: it must be a {}number that its type holds, and became {}",
+                    changed->path.empty() ? "it" : changed->path, changed->received->dump(), type,
+                    changed->understood->is_number_float() ? "" : "whole ", changed->understood->dump())};
 }
 
 }  // namespace skald::detail

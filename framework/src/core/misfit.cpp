@@ -21,9 +21,15 @@ struct wrong_type
     std::string wanted, came;
 };
 
-// "[json.exception.type_error.302] type must be string, but is number"
+// "[json.exception.type_error.302] type must be string, but is number"; and of a member of what is no object,
+// "[json.exception.type_error.304] cannot use at() with null"
 std::optional<wrong_type> wrong_type_in(std::string_view text)
 {
+    for (std::string_view const use : {"cannot use at() with ", "cannot use value() with "})
+        if (auto const at = text.find(use); at != std::string_view::npos) {
+            std::string const came{text.substr(at + use.size())};
+            return wrong_type{came == "object" ? "array" : "object", came};
+        }
     constexpr std::string_view before{"type must be "}, between{", but is "};
     auto const at = text.find(before);
     if (at == std::string_view::npos) return {};

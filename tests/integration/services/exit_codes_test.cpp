@@ -1,0 +1,91 @@
+// What every command says when it does nothing: docs/repair.md, "Exit codes".
+#include "support/skald_command.hpp"
+
+#include <algorithm>
+
+using namespace skald::test;
+
+namespace {
+
+told skald_at(std::string const& url, std::vector<std::string> words)
+{
+    service_process command{SKALD_TOOL, std::move(words), {{"DATABASE_URL", url}, {"PATH", "/usr/bin:/bin"}}};
+    auto const end = command.run();
+    return {end.code.value_or(-1), command.log()};
+}
+
+/// With --json, where all that is printed is one object.
+std::string refused(told const& answer)
+{
+    auto const object = json::parse(answer.text, nullptr, false);
+    return object.is_object() ? object.value("refused", "") : "";
+}
+
+}  // namespace
+
+TEST_CASE("with --json wrong usage is a JSON object too, with exit code 2, and no text of SQL")
+{
+    fresh_database db{"orders"};
+    REQUIRE(skald_at(db.url(), {"migrate", "--service", "orders"}).code == 0);
+    std::string const broken{"a\xff"};
+    for (auto const& [part, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+             {"is not UTF-8", {"saga", "show", broken}},
+             {"is not UTF-8", {"saga", "list", "--scope", broken}},
+             {"is not UTF-8", {"saga", "cancel", "k", "--reason", broken}},
+             {"is not UTF-8", {"parked", "list", "--step", broken}},
+             {"is not UTF-8", {"outbox", "list", "--to", broken}},
+             {"is not UTF-8", {"started", "list", "--key", broken}},
+             {"is not UTF-8", {"declare", "--service", broken}},
+             {"--older-than: Value", {"saga", "list", "--older-than", "999999999999d"}},
+             {"--older-than: Value -5", {"saga", "list", "--older-than", "-5s"}},
+             {"--older-than: Value -5", {"saga", "cancel", "--older-than", "-5s", "--yes"}},
+             {"--older-than", {"saga", "list", "--older-than", "soon"}},
+             {"1 to 36500 days", {"purge", "--older-than", "99999999", "--dry-run"}},
+             {"--older-than", {"purge", "--older-than", "99999999999999"}},
+             {"'-1' is not a whole number from 0 on", {"outbox", "status", "--warn-rows", "-1"}},
+             {"is not a whole number from 0 on", {"outbox", "status", "--warn-age", "99999999999999999999"}},
+             {"is not a whole number from 0 on", {"parked", "list", "--after", "99999999999999999999"}},
+             {"--limit: Value 0", {"parked", "list", "--limit", "0"}},
+             {"`nope` is no command", {"saga", "nope"}},
+             {"key is required", {"saga", "show"}}}) {
+        auto with_json = words;
+        with_json.emplace_back("--json");
+        auto const answer = skald_at(db.url(), with_json);
+        CHECK_MESSAGE(answer.code == 2, answer.text);
+        CHECK_MESSAGE(refused(answer).find(part) != std::string::npos, answer.text);
+        CHECK_MESSAGE((answer.text.find("ERROR") == std::string::npos && answer.text.size() < 200), answer.text);
+        auto const in_words = skald_at(db.url(), words);
+        CHECK_MESSAGE(in_words.code == 2, in_words.text);
+        CHECK_MESSAGE(in_words.text.find(part) != std::string::npos, in_words.text);
+    }
+}
+
+TEST_CASE("with --json what fails is a JSON object too, with exit code 1, and a wrong setting one with 2")
+{
+    auto const away = skald_at("postgresql://nobody@127.0.0.1:1/nowhere", {"saga", "list", "--json"});
+    CHECK(away.code == 1);
+    CHECK_MESSAGE(refused(away).find("127.0.0.1") != std::string::npos, away.text);
+    fresh_database empty{"empty"};
+    auto const nameless = skald_at(empty.url(), {"migrate", "--json"});
+    CHECK(nameless.code == 2);
+    CHECK_MESSAGE(refused(nameless).find("no service owns the database") != std::string::npos, nameless.text);
+}
+
+TEST_CASE("of a database that takes no writes, one line says so, and what to do")
+{
+    fresh_database db{"orders"};
+    auto const url = db.url();
+    REQUIRE(skald_at(url, {"migrate", "--service", "orders"}).code == 0);
+    db.ask("ALTER DATABASE " + url.substr(url.rfind('/') + 1) + " SET default_transaction_read_only = on");
+    auto const any = url + "?target_session_attrs=any";
+    for (auto const& [at, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+             {url, {"migrate"}},
+             {any, {"migrate", "--service", "orders", "--adopt"}},
+             {url, {"saga", "cancel", "k"}}}) {
+        auto const answer = skald_at(at, words);
+        CHECK_MESSAGE(answer.code == 1, answer.text);
+        CHECK_MESSAGE(answer.text.find("the database takes no writes: it is a standby, or ") != std::string::npos,
+                      answer.text);
+        CHECK(std::ranges::count(answer.text, '\n') == 1);
+    }
+}
