@@ -1,8 +1,10 @@
 -- What `skald doctor` asks. Not prepared: each is asked once.
 
--- What the comparison of defaults and the bound on waiting rely on.
+-- Before each of them, in its transaction: what the comparison of defaults and the bounds on waiting rely on. A pooler by transaction would
+-- give what is set for a session to its other clients.
 -- name: doctor_session
-SET lock_timeout = '2s'; SET bytea_output = 'hex'; SET intervalstyle = 'postgres'
+SET LOCAL search_path = pg_catalog; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = '60s';
+SET LOCAL bytea_output = 'hex'; SET LOCAL intervalstyle = 'postgres';
 
 -- name: doctor_unrouted
 SELECT d.destination, extract(epoch FROM clock_timestamp() - skald.shown(d.since))::bigint AS seconds, d.dropped,
@@ -28,31 +30,46 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS seconds
 -- name: doctor_migrations
 SELECT name, encode(checksum, 'hex') AS checksum FROM skald.migration WHERE owner = 'skald' ORDER BY name
 
+-- For a role without a right in the schema, too.
 -- name: doctor_schema
-SELECT to_regclass('skald.migration') IS NOT NULL AND to_regclass('skald.service') IS NOT NULL AS is_there
+SELECT count(*) = 2 AS is_there
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'skald' AND c.relname IN ('migration', 'service')
 
--- Whoever keeps VACUUM from removing what is dead, which is most of an outbox.
+-- name: doctor_owner
+SELECT name, id::text AS id, place <> skald.place() AS is_copy FROM skald.service
+
+-- How many sessions of processes of the service this role sees.
+-- name: doctor_processes
+SELECT count(*) AS sessions FROM pg_stat_activity
+ WHERE datname = current_database() AND starts_with(application_name || '/', 'skald/' || :service::text || '/')
+
+-- Whoever has kept VACUUM from removing what is dead, which is most of an outbox, for over 5 s.
 -- name: doctor_xmin
-SELECT 'pid ' || pid || ' (' || coalesce(nullif(application_name, ''), usename, backend_type) || ', ' ||
-       coalesce(state, 'no state') || ')' AS holder, extract(epoch FROM clock_timestamp() - xact_start)::bigint AS seconds
+SELECT format('pid %s (user %s, application %s, %s)', pid, coalesce(usename, '?'), coalesce(nullif(application_name, ''), backend_type),
+              coalesce(state, 'no state')) AS holder, extract(epoch FROM clock_timestamp() - xact_start)::bigint AS seconds
   FROM pg_stat_activity
- WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND xact_start < clock_timestamp() - interval '5 minutes'
+ WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND xact_start < clock_timestamp() - interval '5 s'
    AND backend_type <> 'autovacuum worker'
  UNION ALL
-SELECT 'prepared transaction ' || gid, extract(epoch FROM clock_timestamp() - prepared)::bigint FROM pg_prepared_xacts
+SELECT 'prepared transaction ' || gid, extract(epoch FROM clock_timestamp() - prepared)::bigint
+  FROM pg_prepared_xacts WHERE prepared < clock_timestamp() - interval '5 s'
  UNION ALL
 SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (nobody reads it)' END, NULL
   FROM pg_replication_slots WHERE NOT active OR age(coalesce(xmin, catalog_xmin)) > 1000000
  ORDER BY seconds DESC NULLS LAST
 
+-- name: doctor_parked
+SELECT count(*) AS parked FROM skald.parked
+
 -- name: doctor_saga
-SELECT (SELECT count(*) FROM skald.parked) AS parked, (SELECT count(*) FROM skald.saga WHERE status = 'stuck') AS stuck,
+SELECT (SELECT count(*) FROM skald.saga WHERE status = 'stuck') AS stuck,
        (SELECT count(*) FROM skald.saga WHERE status = 'unknown') AS unknown,
        (SELECT count(*) FROM skald.saga
          WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour') AS old,
        (SELECT count(*) FROM skald.saga WHERE expiring <> '{}' AND asked_at < clock_timestamp() - interval '1 day') AS expiring
 
--- Versions that wait for a deployment: newer than any that processes of this service have had; those whose data they could not read; and
+-- Versions that wait for a deployment: newer than any that processes of this service have had, or of a definition with steps of this
+-- service of which none has had any; those whose data they could not read; and
 -- those of which no saga is left, at their home.
 -- name: doctor_versions
 WITH under_way AS (
@@ -62,6 +79,12 @@ newest AS (SELECT h.definition, max(h.version) AS version FROM skald.hosted_vers
 SELECT 'not_hosted' AS kind, u.definition, u.version, u.sagas, n.version::text AS what
   FROM under_way u JOIN newest n ON n.definition = u.definition AND n.version < u.version
  UNION ALL
+SELECT 'never_hosted', u.definition, u.version, u.sagas, ''
+  FROM under_way u
+ WHERE NOT EXISTS (SELECT FROM newest n WHERE n.definition = u.definition)
+   AND EXISTS (SELECT FROM skald.saga s JOIN skald.service o ON strpos(s.itinerary, '@' || o.name || '=') > 0
+                WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown') AND (s.definition, s.version) = (u.definition, u.version))
+ UNION ALL
 SELECT 'unreadable', h.definition, h.version, 0, h.unreadable FROM skald.hosted_version h WHERE h.unreadable IS NOT NULL
  UNION ALL
 SELECT 'over', h.definition, h.version, 0, ''
@@ -69,6 +92,21 @@ SELECT 'over', h.definition, h.version, 0, ''
  WHERE NOT EXISTS (SELECT FROM under_way u WHERE (u.definition, u.version) = (h.definition, h.version))
    AND EXISTS (SELECT FROM skald.saga s WHERE s.definition = h.definition)
  ORDER BY 1, 2, 3
+
+-- Steps whose messages wait for a process that has them, for SKALD_DEPLOY_WAIT_SECONDS: those that wait here, and those of the oldest sagas
+-- of this home, as their services have reported.
+-- name: doctor_awaited
+SELECT w.service, w.step, w.definition, w.version, count(*) AS messages
+  FROM (SELECT a.* FROM (SELECT o.name AS service, substring(m.idempotency_key FROM '[^:]*$') AS step, m.headers->>'x-saga' AS definition,
+                                coalesce(m.headers->>'x-saga-version', '1') AS version, m.scope::text AS scope, m.aggregateid AS key
+                           FROM skald.outbox m CROSS JOIN skald.service o
+                          WHERE m.due_at > clock_timestamp() AND m.headers ? 'skald-waits-since' LIMIT 10000) AS a
+         UNION
+        SELECT p.service, p.step, s.definition, s.version::text, s.scope, s.key
+          FROM (SELECT i.scope, i.key, i.definition, i.version FROM skald.saga i
+                 WHERE i.status IN ('running', 'compensating') ORDER BY i.created_at LIMIT 10000) AS s
+          JOIN skald.progress p USING (scope, key) WHERE starts_with(p.error, 'waits for a process that has it: ')) AS w
+ GROUP BY w.service, w.step, w.definition, w.version ORDER BY w.service, w.definition, w.version, w.step LIMIT 20
 
 -- Started steps of this database that nobody takes, whose end can't be recorded, or of which nobody knows what they have done.
 -- name: doctor_started
@@ -301,19 +339,30 @@ SELECT p.proname::text AS name, p.prosrc AS body,
   FROM pg_proc p WHERE p.pronamespace = 'skald'::regnamespace AND p.prokind IN ('f', 'p') ORDER BY name, signature
 
 -- What a role may not do that a worker has to: this one, and those as which processes of the service are connected now. What migrations
--- have run only their owner changes.
+-- have run only their owner changes; a trigger's function is called by no role.
 -- name: doctor_privileges
 WITH roles AS (
-    SELECT a.usename AS name, true AS works FROM pg_stat_activity a
-     WHERE a.datname = current_database() AND a.usename IS NOT NULL
-       AND :service::text <> '' AND starts_with(a.application_name, 'skald/' || :service::text || '/')
-     UNION
-    SELECT current_user, false)
-SELECT r.name AS role, bool_or(r.works) AS works, c.relname, string_agg(DISTINCT p.name, ', ' ORDER BY p.name) AS privileges
-  FROM roles r CROSS JOIN pg_class c CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p(name)
- WHERE c.relnamespace = 'skald'::regnamespace AND c.relkind IN ('r', 'p') AND NOT has_table_privilege(r.name, c.oid, p.name)
-   AND (c.relname <> 'migration' OR p.name = 'SELECT')
- GROUP BY r.name, c.relname ORDER BY r.name, c.relname
+    SELECT r.name, bool_or(r.works) AS works
+      FROM (SELECT a.usename AS name, true AS works FROM pg_stat_activity a
+             WHERE a.datname = current_database() AND a.usename IS NOT NULL
+               AND :service::text <> '' AND starts_with(a.application_name || '/', 'skald/' || :service::text || '/')
+             UNION ALL
+            SELECT current_user, false) AS r GROUP BY r.name),
+lacking AS (
+    SELECT r.name, 1 AS place, 'USAGE on the schema skald' AS what FROM roles r WHERE NOT has_schema_privilege(r.name, 'skald', 'USAGE')
+     UNION ALL
+    SELECT r.name, 2, string_agg(p.name, ', ' ORDER BY p.name) || ' on skald.' || c.relname
+      FROM roles r CROSS JOIN pg_class c CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p(name)
+     WHERE c.relnamespace = 'skald'::regnamespace AND c.relkind IN ('r', 'p') AND NOT has_table_privilege(r.name, c.oid, p.name)
+       AND (c.relname <> 'migration' OR p.name = 'SELECT')
+     GROUP BY r.name, c.relname
+     UNION ALL
+    SELECT r.name, 3, 'EXECUTE on skald.' || min(f.proname) || CASE WHEN count(*) > 1 THEN format(' and %s other functions', count(*) - 1) ELSE '' END
+      FROM roles r CROSS JOIN pg_proc f
+     WHERE f.pronamespace = 'skald'::regnamespace AND f.prorettype <> 'trigger'::regtype AND NOT has_function_privilege(r.name, f.oid, 'EXECUTE')
+     GROUP BY r.name)
+SELECT r.name AS role, r.works, string_agg(l.what, '; ' ORDER BY l.place, l.what) AS lacks
+  FROM roles r JOIN lacking l USING (name) GROUP BY r.name, r.works ORDER BY r.name
 
 -- Steps whose transactions were in each other's way within the last hour (docs/contention.md).
 -- name: doctor_contention

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct finding
 };
 
 using findings = std::vector<finding>;
+
+/// That something in the database could not be looked at, why, and what to do about it.
+finding not_examined(std::string check, std::exception const& error);
 
 /// What a database says of what should be at the broker.
 struct expected

@@ -106,8 +106,7 @@ try {
          store == nullptr ? "large bodies are kept in this database" : place.name() + " takes and gives bodies", ""});
 }
 catch (pqxx::failure const& error) {
-    found.push_back({"bodies", health::problem, fmt::format("not examined: {}", error.what()),
-                     "if it waited for a lock, `locked tables` says whose"});
+    found.push_back(not_examined("bodies", error));
 }
 catch (std::exception const& error) {
     found.push_back({"body store", health::problem,

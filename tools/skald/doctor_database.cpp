@@ -106,12 +106,17 @@ catch (pqxx::broken_connection const& error) {
 void examine_xmin(pqxx::connection& c, findings& found)
 {
     auto const rows = run(c, q::doctor_xmin);
-    if (rows.empty()) found.push_back({"vacuum", health::ok, "nothing keeps VACUUM from removing dead rows", ""});
-    for (auto const& row : rows)
-        found.push_back({"vacuum", health::warning,
-                         fmt::format("{} keeps dead rows from being removed{}", row["holder"].c_str(),
-                                     row["seconds"].is_null() ? "" : fmt::format(" for {} s", row["seconds"].c_str())),
-                         "end it, or the outbox gets slower and slower: every poll reads the dead rows too"});
+    if (rows.empty())
+        found.push_back({"vacuum", health::ok,
+                         "no transaction that this role may see has kept VACUUM from removing dead rows for over 5 s",
+                         ""});
+    for (auto const& row : rows) {
+        auto const seconds = row["seconds"];
+        add(found, "vacuum", !seconds.is_null() && seconds.as<std::int64_t>() < 60, health::warning,
+            fmt::format("{} keeps VACUUM from removing dead rows{}", row["holder"].c_str(),
+                        seconds.is_null() ? "" : fmt::format(", for {} s now", seconds.c_str())),
+            "end it: until then the tables grow, and the rate is up to a sixth lower (docs/performance.md)");
+    }
 }
 
 void examine_outbox(pqxx::connection& c, findings& found)
@@ -131,94 +136,6 @@ void examine_outbox(pqxx::connection& c, findings& found)
              fmt::format("the broker refuses {} messages, one for {} since {} s: {}", row["messages"].c_str(),
                          row["destination"].c_str(), row["seconds"].c_str(), row["error"].c_str()),
              "they are tried again every few minutes, and nothing else waits for them"});
-}
-
-void examine_sagas(pqxx::connection& c, findings& found)
-{
-    auto const row = run(c, q::doctor_saga)[0];
-    auto const count = [&](char const* column) { return row[column].as<std::int64_t>(); };
-    add(found, "parked", count("parked") == 0, health::problem,
-        fmt::format("{} parked deliveries wait for a person", count("parked")),
-        "`skald parked list` shows them, `skald parked show ID` says what to do");
-    add(found, "stuck sagas", count("stuck") == 0, health::problem,
-        fmt::format("{} stuck sagas wait for a person", count("stuck")),
-        "`skald saga list` shows them, `skald saga show KEY` says what to do");
-    add(found, "unknown sagas", count("unknown") == 0, health::problem,
-        fmt::format("{} sagas of which nobody knows what a call has done", count("unknown")),
-        "`skald saga show KEY` says of which call; find out, and say so with `skald saga resolve`");
-    add(found, "old sagas", count("old") == 0, health::warning,
-        fmt::format("{} sagas have not ended within an hour", count("old")), "`skald saga show KEY` says where one is");
-    auto const not_undone = run(c, q::doctor_not_undone)[0]["sagas"].as<std::int64_t>();
-    add(found, "not undone", not_undone == 0, health::problem,
-        fmt::format(
-            "of {} sagas a step completed, but its compensation found no record of it, so its effect may remain",
-            not_undone),
-        "docs/repair.md, \"A step that was not undone\", finds them; check them, and fix manually what is left");
-    add(found, "expiring", count("expiring") == 0, health::warning,
-        fmt::format("{} old sagas have waited over a day for services to expire them", count("expiring")),
-        "`skald purge --dry-run` names the services");
-}
-
-void examine_versions(pqxx::connection& c, findings& found)
-{
-    std::string over;
-    bool is_well = true;
-    for (auto const& row : run(c, q::doctor_versions)) {
-        auto const one = fmt::format("{} version {}", row["definition"].c_str(), row["version"].c_str());
-        std::string const kind = row["kind"].c_str();
-        if (kind == "over") {
-            over += (over.empty() ? "" : ", ") + one;
-            continue;
-        }
-        is_well = false;
-        if (kind == "not_hosted") {
-            found.push_back(
-                {"versions", health::warning,
-                 fmt::format("{} has {} sagas under way, and the newest that a process of this service has had "
-                             "is {}",
-                             one, row["sagas"].c_str(), row["what"].c_str()),
-                 "deploy it: messages for steps of this service wait for SKALD_DEPLOY_WAIT_SECONDS, and are "
-                 "parked then"});
-        }
-        else {
-            found.push_back(
-                {"versions", health::warning, row["what"].c_str(),
-                 "its last start found it; `--check-stored` of the service's program reads all that is stored"});
-        }
-    }
-    if (is_well) {
-        found.push_back({"versions", health::ok,
-                         over.empty() ? "processes of this service have had every version under way"
-                                      : "no saga is left of " + over + ": what only it needs may be removed",
-                         ""});
-    }
-}
-
-void examine_started(pqxx::connection& c, findings& found)
-{
-    auto const row = run(c, q::doctor_started)[0];
-    auto const overdue = row["overdue"].as<std::int64_t>(), unknown = row["unknown"].as<std::int64_t>();
-    add(found, "started steps", overdue == 0, health::warning,
-        overdue == 0 ? "none waits for a process to take it"
-                     : fmt::format("{} are due, and no process takes them, one for {} s", overdue,
-                                   row["overdue_seconds"].c_str()),
-        "does a process of this service run that hosts them, and is their dependency's breaker closed? `skald started "
-        "list` shows them, and the log events started.waiting, started.not_hosted and dependency.changed say more");
-    auto const unhosted = row["unhosted"].as<std::int64_t>();
-    add(found, "hosted steps", unhosted == 0, health::warning,
-        unhosted == 0 ? "the processes have the steps of all that have started"
-                      : fmt::format("{} started steps, one of them {}, were taken by a process that does not have them",
-                                    unhosted, row["unhosted_step"].c_str()),
-        "host the step in the service until its last saga has ended, of the same kind as it was when it started");
-    auto const unsettled = row["unsettled"].as<std::int64_t>();
-    add(found, "unsettled steps", unsettled == 0, health::warning,
-        fmt::format("{} started steps have an end that could not be recorded, three times or more", unsettled),
-        "`skald started list` has the error of each: mend the step; or, if it is an operator's answer that does not "
-        "fit, "
-        "`skald saga resolve` it again");
-    add(found, "unknown calls", unknown == 0, health::problem,
-        fmt::format("of {} calls nobody knows what they have done", unknown),
-        "`skald started list --unknown` shows them; find out, and say so with `skald saga resolve`");
 }
 
 void examine_events(pqxx::connection& c, findings& found)
@@ -276,31 +193,36 @@ void examine_owner(postgres::ownership const& owner, findings& found)
             owner.service + " --adopt`");
 }
 
-expected examine(pqxx::connection& c, std::string const& conninfo, findings& found)
+void examine_schema_in_use(pqxx::connection& c, expected& at_broker, findings& found)
 {
-    auto const server = run(c, q::doctor_server);
-    examine_node(c, server[0], found);
-    examine_settings(server[0], found);
-    examine_pooler(c, conninfo, found);
-    examine_clock(c, found);
-    examine_xmin(c, found);
-    run(c, q::doctor_session);
-    if (!examine_schema(c, found)) return {};
-    expected at_broker;
-    examine_part(found, "owner", [&] { examine_owner(at_broker.owner = postgres::owner_of(c), found); });
+    examine_part(found, "owner", [&] {
+        for (auto const& row : run(c, q::doctor_owner))
+            at_broker.owner = {row["name"].c_str(), row["id"].c_str(), {}, row["is_copy"].as<bool>()};
+        examine_owner(at_broker.owner, found);
+    });
     examine_part(found, "handlers", [&] { at_broker.handlers = handlers_of(c); });
     examine_part(found, "services", [&] {
         for (auto const& row : run(c, q::doctor_services)) at_broker.others.emplace_back(row["service"].c_str());
     });
-    examine_privileges(c, at_broker.owner.service, found);
+    examine_part(found, "privileges", [&] { examine_privileges(c, at_broker.owner.service, found); });
     examine_part(found, "outbox", [&] { examine_outbox(c, found); });
-    examine_part(found, "sagas", [&] { examine_sagas(c, found); });
-    examine_part(found, "versions", [&] { examine_versions(c, found); });
-    examine_part(found, "started steps", [&] { examine_started(c, found); });
+    examine_work(c, at_broker.owner.service, found);
     examine_part(found, "events", [&] { examine_events(c, found); });
     examine_part(found, "contention", [&] { examine_contention(c, found); });
-    examine_locks(c, found);
-    return at_broker;
+    examine_part(found, "locks", [&] { examine_locks(c, found); });
+}
+
+void examine(pqxx::connection& c, std::string const& conninfo, expected& at_broker, findings& found)
+{
+    examine_part(found, "server", [&] {
+        auto const server = run(c, q::doctor_server);
+        examine_node(c, server[0], found);
+        examine_settings(server[0], found);
+    });
+    examine_part(found, "pooler", [&] { examine_pooler(c, conninfo, found); });
+    examine_part(found, "clock", [&] { examine_clock(c, found); });
+    examine_part(found, "vacuum", [&] { examine_xmin(c, found); });
+    if (examine_schema(c, found)) examine_schema_in_use(c, at_broker, found);
 }
 
 }  // namespace
@@ -319,18 +241,37 @@ std::vector<ports::handler_queue> handlers_of(pqxx::connection& c)
     return all;
 }
 
-expected examine_database(std::string const& url, findings& found)
-try {
-    // Connects to any node: if it accepts no writes, that is a finding, and no reason to report nothing.
-    auto const conninfo = postgres::with_defaults(url, "skald/doctor", "any");
-    pqxx::connection c{conninfo};
-    return examine(c, conninfo, found);
+finding not_examined(std::string check, std::exception const& error)
+{
+    auto const* const refused = dynamic_cast<pqxx::sql_error const*>(&error);
+    std::string const state = refused != nullptr ? refused->sqlstate() : "", why = error.what();
+    if (state == "55P03")
+        return {std::move(check), health::problem, "not examined: a table of Skald's was locked for too long",
+                "`locked tables` says by whom"};
+    // Before it, a severity; after its first line, what is about the query.
+    auto const begin = refused != nullptr && why.starts_with("ERROR:  ") ? 8 : 0;
+    return {std::move(check), health::problem,
+            "not examined: " + (refused != nullptr ? why.substr(begin, why.find('\n') - begin) : why),
+            dynamic_cast<pqxx::insufficient_privilege const*>(&error) != nullptr
+                ? "`privileges` says what gives the role its rights"
+                : ""};
 }
-catch (pqxx::failure const& error) {
-    found.push_back({"database", health::problem,
-                     "can't be examined: " + postgres::why_not_connected(url, error.what()),
-                     "check that it runs, that DATABASE_URL names it, and that the role may read the schema skald"});
-    return {};
+
+expected examine_database(std::string const& url, findings& found)
+{
+    expected at_broker;
+    try {
+        // Connects to any node: if it accepts no writes, that is a finding, and no reason to report nothing.
+        auto const conninfo = postgres::with_defaults(url, "skald/doctor", "any");
+        pqxx::connection c{conninfo};
+        examine(c, conninfo, at_broker, found);
+    }
+    catch (pqxx::failure const& error) {
+        found.push_back({"database", health::problem,
+                         "can't be examined: " + postgres::why_not_connected(url, error.what()),
+                         "check that it runs, and that DATABASE_URL names it"});
+    }
+    return at_broker;
 }
 
 }  // namespace skald::tools

@@ -6,6 +6,7 @@
 
 #include <pqxx/pqxx>
 
+#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,7 +17,7 @@ namespace q = operator_queries;
 
 inline pqxx::result run(pqxx::connection& c, std::string_view text)
 {
-    return pqxx::nontransaction{c}.exec(std::string{text});
+    return pqxx::nontransaction{c}.exec(std::string{q::doctor_session} + std::string{text});
 }
 
 inline void add(findings& found, std::string check, bool well, health otherwise, std::string means, std::string remedy)
@@ -24,17 +25,19 @@ inline void add(findings& found, std::string check, bool well, health otherwise,
     found.push_back({std::move(check), well ? health::ok : otherwise, std::move(means), well ? "" : std::move(remedy)});
 }
 
-/// Runs one part of the examination. If it waits for a lock for longer than doctor_session allows, that is a finding
-/// named `check`, and the other parts run all the same.
+/// Runs one part of the examination. If it fails, that is a finding named `check`, and the other parts run all the
+/// same.
+/// Throws pqxx::broken_connection.
 template <class Part>
 void examine_part(findings& found, std::string check, Part part)
 try {
     part();
 }
-catch (pqxx::sql_error const& error) {
-    if (error.sqlstate() != "55P03") throw;
-    found.push_back({std::move(check), health::problem, "not examined: a table of Skald's was locked for over 2 s",
-                     "`locked tables` below says by whom"});
+catch (pqxx::broken_connection const&) {
+    throw;
+}
+catch (std::exception const& error) {
+    found.push_back(not_examined(std::move(check), error));
 }
 
 /// The message handlers that processes of this service have had.
@@ -45,6 +48,9 @@ bool examine_schema(pqxx::connection& c, findings& found);
 
 /// Of this role, and of those as which processes of `service` are connected; of this one only if it is empty.
 void examine_privileges(pqxx::connection& c, std::string_view service, findings& found);
+
+/// What waits for a person, a version, a process or a call: each a part of its own.
+void examine_work(pqxx::connection& c, std::string_view service, findings& found);
 
 /// Locks that other sessions hold: on users' tables, and on Skald's.
 void examine_locks(pqxx::connection& c, findings& found);

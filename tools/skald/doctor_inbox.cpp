@@ -26,10 +26,14 @@ void examine_queues(postgres::connection& c, std::string const& service, finding
              "nothing has ever consumed this inbox: what is sent to " + service + " stays in the senders' outboxes",
              "start the service once with SKALD_TRANSPORT=postgres: it declares its queues"});
     for (auto const& one : queues) {
+        auto const waiting = one["waiting"].as<std::int64_t>();
         found.push_back(
-            {"inbox", consumers > 0 ? health::ok : health::warning,
+            {"inbox",
+             consumers > 0                                   ? health::ok
+             : waiting + one["taken"].as<std::int64_t>() > 0 ? health::problem
+                                                             : health::warning,
              fmt::format("{}: {} messages wait, {} are taken, the oldest came {} s ago; {} processes consume",
-                         one["name"].c_str(), one["waiting"].as<std::int64_t>(), one["taken"].as<std::int64_t>(),
+                         one["name"].c_str(), waiting, one["taken"].as<std::int64_t>(),
                          one["oldest_seconds"].as<std::int64_t>(), consumers),
              consumers > 0 ? "" : "no process consumes it: start the service"});
     }

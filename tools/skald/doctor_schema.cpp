@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 namespace skald::tools {
 namespace {
@@ -74,14 +72,15 @@ void examine_shape(pqxx::connection& c, bool is_newer, findings& found)
 
 bool examine_schema(pqxx::connection& c, findings& found)
 {
-    if (!run(c, q::doctor_schema)[0]["is_there"].as<bool>()) {
+    bool is_there = true, is_current = true, is_newer = false;
+    examine_part(found, "schema", [&] { is_there = run(c, q::doctor_schema)[0]["is_there"].as<bool>(); });
+    if (!is_there) {
         found.push_back(
             {"migrations", health::problem,
              fmt::format("the database {} is none of Skald's: it has no schema `skald`", postgres::place_of(c)),
              "correct DATABASE_URL, or, if it is right, run `skald migrate --service NAME`"});
         return false;
     }
-    bool is_current = true, is_newer = false;
     examine_part(found, "migrations", [&] {
         auto const state = postgres::compare_migrations(run(c, q::doctor_migrations));
         add(found, "migrations", state.changed.empty() && state.missing.empty(), health::problem,
@@ -101,23 +100,17 @@ bool examine_schema(pqxx::connection& c, findings& found)
 // A problem if it is a worker's: its deliveries fail and come again for ever. None where a role only looks.
 void examine_privileges(pqxx::connection& c, std::string_view service, findings& found)
 {
-    std::map<std::string, std::string> missing;
-    std::set<std::string> workers;
-    for (auto const& row : run(c, postgres::filled_in(q::doctor_privileges{.service = service}))) {
+    auto const rows = run(c, postgres::filled_in(q::doctor_privileges{.service = service}));
+    if (rows.empty()) found.push_back({"privileges", health::ok, "this role may do what a worker has to", ""});
+    for (auto const& row : rows) {
         std::string const role = row["role"].c_str();
-        auto& all = missing[role];
-        all +=
-            fmt::format("{}{} on skald.{}", all.empty() ? "" : "; ", row["privileges"].c_str(), row["relname"].c_str());
-        if (row["works"].as<bool>()) workers.insert(role);
-    }
-    if (missing.empty()) found.push_back({"privileges", health::ok, "this role may do what a worker has to", ""});
-    for (auto const& [role, what] : missing) {
-        bool const works = workers.contains(role);
-        found.push_back({"privileges", works ? health::problem : health::warning,
-                         fmt::format("the role {}{} lacks {}", role,
-                                     works ? fmt::format(", as which {} is connected,", service) : "", what),
-                         fmt::format("{}run `skald migrate --grant {}` as the owner of the schema",
-                                     works ? "" : "if a worker connects as it, ", role)});
+        bool const works = row["works"].as<bool>();
+        found.push_back(
+            {"privileges", works ? health::problem : health::warning,
+             fmt::format("the role {}{} lacks {}", role,
+                         works ? fmt::format(", as which {} is connected,", service) : "", row["lacks"].c_str()),
+             fmt::format("{}run `skald migrate --grant {}` as the owner of the schema",
+                         works ? "" : "if a worker connects as it, ", role)});
     }
 }
 

@@ -41,9 +41,12 @@ std::int64_t waiting_in(kafka_detail::inspection const& seen)
 finding judge_group(kafka_detail::inspection const& seen, postgres::ownership const& owner)
 {
     if (auto const why = another_database(seen, owner); !why.empty()) return {"group", health::problem, why, ""};
+    auto const waiting = waiting_in(seen);
     auto const means = fmt::format("skald.{}: {} messages wait or are being processed; {} processes consume",
-                                   owner.service, waiting_in(seen), seen.members);
-    if (seen.members == 0) return {"group", health::warning, means, "no process consumes: start the service"};
+                                   owner.service, waiting, seen.members);
+    if (seen.members == 0)
+        return {"group", waiting > 0 ? health::problem : health::warning, means,
+                "no process consumes: start the service"};
     int partitions = 0;
     for (auto const& one : seen.topics) partitions = std::max(partitions, one.partitions);
     if (seen.members > partitions && partitions > 0)

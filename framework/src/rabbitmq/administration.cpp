@@ -116,69 +116,102 @@ catch (refused_by_broker const& refusal) {
     return refusal.what();
 }
 
-handler_inspection inspect_handler(address const& where, std::string const& service, ports::handler_queue const& one,
-                                   bool declares)
+// What a user who declares finds; for another one it is why the broker refused.
+template <class Check>
+void check_declared(address const& where, std::string& mismatch, std::string& may_not_declare, Check check)
+try {
+    ask(where, [&](connection& broker) {
+        check(broker);
+        return true;
+    });
+}
+catch (topology_mismatch const& found) {
+    mismatch = found.what();
+}
+catch (refused_by_broker const& refusal) {
+    if (refusal.code() != AMQP_ACCESS_REFUSED) throw;
+    may_not_declare = refusal.what();
+}
+
+void inspect_handler(address const& where, std::string const& service, ports::handler_queue const& one, bool declares,
+                     handler_inspection& seen)
 {
-    handler_inspection seen;
-    seen.queue = handler_queue_name(service, one.handler);
     seen.depth = depth_of(where, seen.queue);
     for (auto const& to : one.bindings)
         if (to.exchange != exchange_name && !has_exchange(where, to.exchange))
             seen.missing_exchanges.push_back(to.exchange);
-    if (!seen.depth) return seen;
+    if (!seen.depth) return;
     seen.may_not_consume = find_consume_refusal(where, seen.queue);
-    if (!declares || !seen.may_not_consume.empty() || !seen.missing_exchanges.empty()) return seen;
-    try {
-        ask(where, [&](connection& broker) {
-            check_handler(broker, service, one);
-            return true;
+    if (!declares || !seen.may_not_consume.empty() || !seen.missing_exchanges.empty()) return;
+    check_declared(where, seen.mismatch, seen.may_not_declare,
+                   [&](connection& broker) { check_handler(broker, service, one); });
+}
+
+template <class Look>
+void look(inspection& seen, std::string at, Look what)
+try {
+    what();
+}
+catch (connection_lost const& error) {
+    seen.not_examined.push_back({std::move(at), error.what()});
+}
+
+void inspect_queues(address const& where, std::string const& service, std::string const& database, bool declares,
+                    inspection& seen)
+{
+    look(seen, "queue", [&] {
+        seen.queue = depth_of(where, queue_name(service));
+        seen.parked = depth_of(where, parked_queue_name(service));
+    });
+    if (!seen.queue || !seen.parked) return;
+    look(seen, "consuming", [&] {
+        for (auto const& queue : {queue_name(service), parked_queue_name(service)})
+            if (seen.may_not_consume.empty()) seen.may_not_consume = find_consume_refusal(where, queue);
+    });
+    if (seen.missing_exchange || !seen.may_not_consume.empty()) return;
+    // All of it exists: declaring it again changes nothing, and reveals what differs. Binding again would change
+    // something. A user who may not declare sees less.
+    look(seen, "declaring", [&] {
+        auto const is_bound = depth_of(where, database_queue_name(service)).has_value();
+        check_declared(where, seen.mismatch, seen.may_not_declare, [&](connection& broker) {
+            if (declares) check_queues(broker, service, is_bound ? database : "");
+            else expect_queues(broker, service, database);
         });
-    }
-    catch (topology_mismatch const& mismatch) {
-        seen.mismatch = mismatch.what();
-    }
-    catch (refused_by_broker const& refusal) {
-        if (refusal.code() != AMQP_ACCESS_REFUSED) throw;
-        seen.mismatch = refusal.what();  // a service that declares as this user may not either
-    }
-    return seen;
+    });
 }
 
 }  // namespace
 
-inspection inspect(std::string const& url, std::string const& service, std::string const& database, bool declares,
-                   std::vector<ports::handler_queue> const& handlers)
+inspection inspect_all(std::string const& url, std::string const& service, std::string const& database, bool declares,
+                       std::vector<ports::handler_queue> const& handlers)
 {
     auto const where = parse_url(url);
     inspection seen;
     seen.broker = ask(where, product_of);
-    for (auto const* name : {exchange_name, parked_exchange_name})
-        if (!has_exchange(where, name)) seen.missing_exchange = name;
-    if (!seen.missing_exchange) seen.takes_nothing = find_refusal(where, exchange_name);
+    look(seen, "exchange", [&] {
+        for (auto const* name : {exchange_name, parked_exchange_name})
+            if (!has_exchange(where, name)) seen.missing_exchange = name;
+    });
+    if (!seen.missing_exchange)
+        look(seen, "publishing", [&] { seen.takes_nothing = find_refusal(where, exchange_name); });
     if (service.empty()) return seen;
 
-    for (auto const& one : handlers) seen.handlers.push_back(inspect_handler(where, service, one, declares));
+    for (auto const& one : handlers) {
+        auto& handler = seen.handlers.emplace_back();
+        handler.queue = handler_queue_name(service, one.handler);
+        look(seen, "handler " + one.handler, [&] { inspect_handler(where, service, one, declares, handler); });
+    }
     if (!handlers.empty() && seen.takes_nothing.empty() && !seen.missing_exchange)
-        seen.may_not_reply = find_refusal(where, "");
-    seen.queue = depth_of(where, queue_name(service));
-    seen.parked = depth_of(where, parked_queue_name(service));
-    for (auto const& queue : {queue_name(service), parked_queue_name(service)})
-        if (seen.queue && seen.parked && seen.may_not_consume.empty())
-            seen.may_not_consume = find_consume_refusal(where, queue);
-    if (seen.missing_exchange || !seen.queue || !seen.parked || !seen.may_not_consume.empty()) return seen;
-    auto const is_bound = depth_of(where, database_queue_name(service)).has_value();
-    try {
-        // All of it exists: declaring it again changes nothing, and reveals what differs. Binding again would change
-        // something. A user who may not declare sees less.
-        ask(where, [&](connection& broker) {
-            if (declares) check_queues(broker, service, is_bound ? database : "");
-            else expect_queues(broker, service, database);
-            return true;
-        });
-    }
-    catch (topology_mismatch const& mismatch) {
-        seen.mismatch = mismatch.what();
-    }
+        look(seen, "replies", [&] { seen.may_not_reply = find_refusal(where, ""); });
+    inspect_queues(where, service, database, declares, seen);
+    return seen;
+}
+
+inspection inspect(std::string const& url, std::string const& service, std::string const& database, bool declares)
+{
+    auto seen = inspect_all(url, service, database, declares, {});
+    if (!seen.not_examined.empty()) throw connection_lost{seen.not_examined.front().why};
+    if (!seen.may_not_declare.empty()) throw connection_lost{seen.may_not_declare};
     return seen;
 }
 

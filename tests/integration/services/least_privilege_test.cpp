@@ -116,6 +116,48 @@ TEST_CASE_FIXTURE(
                   text);
     CHECK(skald({"migrate", "--grant", role}, payments_db.url()).first == 0);
     CHECK(skald({"doctor"}, payments_db.url()).first == 0);
+
+    payments_db.ask("REVOKE EXECUTE ON FUNCTION skald.claim FROM public, " + role);
+    for (auto const& url : {payments_db.url(), as_role(payments_db)}) {
+        auto const without = skald({"doctor"}, url);
+        CHECK(without.first == 1);
+        CHECK_MESSAGE(without.second.find("the role " + role +
+                                          ", as which payments is connected, lacks EXECUTE on skald.claim; run `skald "
+                                          "migrate --grant " +
+                                          role + '`') != std::string::npos,
+                      without.second);
+    }
+    payments_db.ask("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA skald FROM public, " + role);
+    CHECK(skald({"doctor"}, payments_db.url()).second.find(" other functions; run `skald migrate --grant ") !=
+          std::string::npos);
+    CHECK(skald({"migrate", "--grant", role}, payments_db.url()).first == 0);
+    CHECK(skald({"doctor"}, payments_db.url()).first == 0);
+}
+
+TEST_CASE_FIXTURE(modest_shop, "skald doctor says what its role may not look at, what gives it the right, and the rest")
+{
+    open();
+    auto const says = [&](std::string const& text, std::string const& what) {
+        CHECK_MESSAGE(text.find(what) != std::string::npos, what, ": ", text);
+    };
+    auto const remedy = "run `skald migrate --grant " + role + '`';
+    payments_db.ask("REVOKE SELECT ON skald.parked FROM " + role);
+    auto const [code, text] = skald({"doctor"}, as_role(payments_db));
+    CHECK(code == 1);
+    says(text, "problem  parked                 not examined: permission denied for table parked; `privileges` says");
+    says(text, "lacks SELECT on skald.parked; " + remedy);
+    for (std::string const check : {"outbox", "stuck sagas", "versions", "locks", "queue", "publishing"})
+        says(text, "\nok       " + check + ' ');
+
+    payments_db.ask("REVOKE ALL ON SCHEMA skald FROM public, " + role);
+    auto const blind = skald({"doctor"}, as_role(payments_db));
+    CHECK(blind.first == 1);
+    says(blind.second, "lacks USAGE on the schema skald");
+    says(blind.second, remedy);
+    says(blind.second, "not examined: permission denied for schema skald");
+    says(blind.second, "\nok       publishing ");
+    CHECK(skald({"migrate", "--grant", role}, payments_db.url()).first == 0);
+    CHECK(skald({"doctor"}, as_role(payments_db)).first == 0);
 }
 
 TEST_CASE("a grant to a role that is not there says so")

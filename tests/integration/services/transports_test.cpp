@@ -112,6 +112,9 @@ TEST_CASE("skald doctor says what of the inboxes is not as it should be")
 
     for (auto* one : only.all()) one->terminate();
     CHECK(level(doctor_of(variables).object(), "inbox") == "warning");
+    s.orders_db.ask("SELECT skald.deliver(ARRAY['orders'], ARRAY['m'], ARRAY['x'], ARRAY['text/plain'], ARRAY['{}'], "
+                    "ARRAY[''::bytea])");
+    CHECK(level(doctor_of(variables).object(), "inbox") == "problem");
     s.payments_db.ask("DELETE FROM skald.queue");
     auto const undeclared = doctor_of(variables);
     CHECK(undeclared.text.find("nothing consumes the inbox of payments") != std::string::npos);

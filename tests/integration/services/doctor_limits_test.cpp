@@ -1,0 +1,139 @@
+// `skald doctor` where it may not look at everything, and what it says of what it has not seen.
+#include "support/skald_command.hpp"
+
+#include <pqxx/pqxx>
+
+using namespace skald::test;
+
+namespace {
+
+told doctor_with(fresh_database const& database, std::string const& options)
+{
+    service_process command{SKALD_TOOL,
+                            {"doctor", "--json"},
+                            {{"DATABASE_URL", database.url() + "?options=" + options}, {"PATH", "/usr/bin:/bin"}}};
+    auto const end = command.run();
+    return {end.code.value_or(-1), command.log()};
+}
+
+bool says(told const& all, std::string const& words)
+{
+    return all.text.find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("skald doctor minds no search_path, and no statement_timeout that others are given")
+{
+    fresh_database db{"path"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    db.ask("CREATE SCHEMA evil; CREATE TABLE evil.pg_class (n int); CREATE TABLE evil.pg_stat_activity (n int);"
+           "CREATE TABLE evil.pg_proc (n int)");
+    for (std::string const options : {"-csearch_path%3Devil%2Cpg_catalog", "-cstatement_timeout%3D1"}) {
+        auto const seen = doctor_with(db, options);
+        CHECK_MESSAGE(seen.code == 0, options, ": ", seen.text);
+        for (std::string const check : {"vacuum", "schema", "functions", "privileges", "locks"})
+            CHECK_MESSAGE(level(seen.object(), check) == "ok", options, ": ", check, ": ", seen.text);
+    }
+}
+
+TEST_CASE("skald doctor says of a database that takes no writes nothing about locks")
+{
+    fresh_database db{"standby"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    auto const seen = doctor_with(db, "-cdefault_transaction_read_only%3Don");
+    CHECK(seen.code == 1);
+    CHECK(level(seen.object(), "server") == "problem");
+    CHECK(level(seen.object(), "bodies") == "problem");
+    CHECK(says(seen, "session is read-only"));
+    CHECK_MESSAGE(!says(seen, "`locked tables`"), seen.text);
+}
+
+TEST_CASE("skald doctor names a snapshot that keeps dead rows from being removed, whose it is, and for how long")
+{
+    fresh_database db{"snapshot"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    pqxx::connection c{db.url() + "?application_name=report"};
+    pqxx::nontransaction tx{c};
+    tx.exec("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM skald.inbox");
+    auto const holder = "pid " + std::to_string(c.backendpid()) + " (user ";
+    CHECK(wait_until([&] {
+        auto const seen = run_skald(db, {"doctor"}, false);
+        return says(seen, holder) &&
+               says(seen, "application report, idle in transaction) keeps VACUUM from removing dead rows, for ");
+    }));
+}
+
+TEST_CASE("skald doctor says that no process is connected, and which sagas no process here has ever had a step of")
+{
+    fresh_database db{"unseen"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    auto const idle = run_skald(db, {"doctor", "--json"}, false);
+    CHECK(level(idle.object(), "versions") == "ok");
+    CHECK(says(idle, "than what processes of this service have had; no process is connected"));
+    CHECK(says(idle, "taken by a process that does not have it; no process is connected"));
+    db.ask("INSERT INTO skald.saga (scope, key, definition, data, itinerary) VALUES ('', 'k', 'place-order', '{}', "
+           "'forward 1/2 create@orders=compensatable ship@shipping=pivot'), ('', 'l', 'elsewhere', '{}', 'forward 1/1 "
+           "ship@shipping=pivot')");
+    auto const waiting = run_skald(db, {"doctor", "--json"}, false);
+    CHECK(level(waiting.object(), "versions") == "warning");
+    CHECK_MESSAGE(says(waiting, "place-order version 1 has 1 sagas under way, and no process of this service has ever"),
+                  waiting.text);
+    CHECK_MESSAGE(!says(waiting, "elsewhere"), waiting.text);
+}
+
+TEST_CASE("skald doctor names a step that nobody hosts while a saga waits for it: at the home, and where it is to run")
+{
+    shop s;
+    s.open();
+    CHECK(level(run_skald(s.orders_db, {"doctor", "--json"}).object(), "awaited steps") == "ok");
+    s.orders_db.ask("SELECT skald.start('', 'sql', 'place-order', 1, '{}', 'forward 1/1 wrap-gift@shipping=pivot', "
+                    "sha256('x'), 'shipping', 'wrap-gift', '{}', '{\"x-idempotency-key\":\"sql:wrap-gift\","
+                    "\"x-saga-scope\":\"\",\"x-saga\":\"place-order\",\"x-saga-version\":\"1\","
+                    "\"x-saga-itinerary\":\"forward 1/1 wrap-gift@shipping=pivot\"}')");
+    for (auto* database : {&s.orders_db, &s.shipping_db}) {
+        told seen;
+        CHECK(wait_until([&] {
+            seen = run_skald(*database, {"doctor", "--json"});
+            return level(seen.object(), "awaited steps") == "warning";
+        }));
+        CHECK_MESSAGE(says(seen, "1 messages wait for a process of shipping that has step wrap-gift of place-order "
+                                 "version 1"),
+                      seen.text);
+    }
+}
+
+TEST_CASE("skald doctor of a user who may not declare tells that, and hides nothing else")
+{
+    shop s;
+    s.start_all();
+    auto const user = "modest-" + random_word();
+    rabbitmqctl("add_user " + user + " secret");
+    auto place = broker();
+    place.user = user;
+    place.password = "secret";
+    auto variables = shop::variables(s.payments_db);
+    variables["AMQP_URL"] = place.url();
+    auto const seen = [&](std::string const& write) {
+        rabbitmqctl("set_permissions -p " + broker().vhost + ' ' + user + " '^$' '" + write +
+                    "' '^skald\\.payments(\\.parked)?$'");
+        service_process command{SKALD_TOOL, {"doctor", "--json"}, variables};
+        auto const end = command.run();
+        return told{end.code.value_or(-1), command.log()};
+    };
+    auto const narrow = seen("^skald$");
+    CHECK(narrow.code == 1);
+    for (std::string const check : {"broker", "exchange", "publishing", "queue", "consuming"})
+        CHECK_MESSAGE(level(narrow.object(), check) == "ok", check, ": ", narrow.text);
+    CHECK(level(narrow.object(), "declaring") == "problem");
+    CHECK(says(narrow, "SKALD_DECLARE=off, run doctor with that too"));
+    CHECK(says(narrow, "skald.payments and its parked queue exist; 0 wait"));
+    auto const mute = seen("^$");
+    CHECK(level(mute.object(), "publishing") == "problem");
+    CHECK(level(mute.object(), "declaring") == "problem");
+    CHECK(level(mute.object(), "consuming") == "ok");
+    variables["SKALD_DECLARE"] = "off";
+    auto const well = seen("^skald$");
+    CHECK(level(well.object(), "declaring") == "none");
+    rabbitmqctl("delete_user " + user);
+}
