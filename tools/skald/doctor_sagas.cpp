@@ -97,8 +97,8 @@ void examine_awaited(pqxx::connection& c, std::string const& unseen, findings& f
 {
     auto const rows = run(c, q::doctor_awaited);
     if (rows.empty())
-        found.push_back({"awaited steps", health::ok,
-                         "no message is known to wait for a process that has its step" + unseen, ""});
+        found.push_back(
+            {"awaited steps", health::ok, "no message is known to wait for a process that has its step" + unseen, ""});
     for (auto const& row : rows)
         found.push_back({"awaited steps", health::warning,
                          fmt::format("{} messages wait for a process of {} that has step {} of {} version {}",
