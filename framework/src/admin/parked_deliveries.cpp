@@ -62,87 +62,132 @@ std::optional<std::string> refusal(pqxx::result const& rows)
 }
 
 // What to do about a parked delivery, in a sentence. What it advises is not refused.
-std::string advice(pqxx::row const& row)
+class adviser
 {
-    std::string const id = row["id"].c_str(), reason = row["reason"].c_str(), record = row["record"].c_str();
-    bool const of_handler = *row["handler"].c_str() != '\0', is_waited_for = row["is_waited_for"].as<bool>();
-    auto const replay = fmt::format("`skald parked replay {}`", id);
-    auto const drop = fmt::format("`skald parked drop {} --reason TEXT{}`", id, is_waited_for ? " --yes" : "");
-    if (record == "completed" || record == "rejected" || record == "cancelled")
-        return fmt::format("Its step is {} by now: there is nothing to replay. {}.", record, drop);
-    if (!row["replayable"].as<bool>())
-        return fmt::format("It is older than records are kept: its step may have run since. {}.", drop);
-    if (reason == "unknown_saga" && row["type"].c_str() == home_step)
-        return fmt::format(
-            "Check that this is the database in which the saga was started. This only says that a step of "
-            "it ran here, and is no message that could be sent again: {}.",
-            drop);
-    if (record == "started" || record == "unknown")
-        return "Its step is under way, and how that ends counts: there is nothing to replay meanwhile.";
-    if (row["is_refused"].as<bool>() && reason != "mismatch")
-        return fmt::format("Its headers name no step of a saga, and a replay of it is refused: fix its sender, and {}.",
-                           drop);
-    if (reason == "unsigned")
-        return fmt::format(
-            "It has no signature, and anyone who may publish can have made it: find out who did. If it is genuine, "
-            "{} --vouch` signs and sends it; otherwise {}.",
-            replay.substr(0, replay.size() - 1), drop);
-    if (reason == "forged")
-        return fmt::format("Its signature is not valid. If a key was missing here, add it, and {} --yes` sends "
-                           "it as it came, to be checked again; otherwise find out who sent it. {}.",
-                           replay.substr(0, replay.size() - 1), drop);
-    if (reason == "mismatch")
-        return fmt::format("Its key was used before with another body, or by another home: fix the sender. {}.", drop);
-    if (reason == "malformed" && of_handler)
-        return fmt::format("A replay sends it as it came. If its handler reads it wrongly, deploy one that reads it; "
-                           "then {}. Otherwise "
-                           "its sender must send it again as it should be; {}.",
-                           replay, drop);
-    if (reason == "malformed" && row["attempts"].as<int>() == 0)
-        return fmt::format(
-            "A replay sends it as it came, and this version parks it again. Correct its sender, or what changed it on "
-            "its way, and have "
-            "the right message sent{}; {}.",
-            is_waited_for ? "; or close its saga, which waits for it. Then" : ". This one is of no more use:", drop);
-    if (reason == "malformed")
+public:
+    explicit adviser(pqxx::row const& row)
+        : row_{row}, reason_{row["reason"].c_str()}, record_{row["record"].c_str()},
+          is_waited_for_{row["is_waited_for"].as<bool>()}, replay_{fmt::format("`skald parked replay {}`",
+                                                                               row["id"].c_str())},
+          drop_{
+              fmt::format("`skald parked drop {} --reason TEXT{}`", row["id"].c_str(), is_waited_for_ ? " --yes" : "")}
+    {}
+
+    std::string advice() const
+    {
+        if (auto said = where_no_replay_helps(); !said.empty()) return said;
+        if (reason_ == "malformed") return of_malformed();
+        if (auto said = of_senders(); !said.empty()) return said;
+        if (auto said = of_what_ran(); !said.empty()) return said;
+        if (!row_["elsewhere"].is_null())
+            return fmt::format(
+                "By its itinerary {} runs this step, and a replay sends it to this service again. Correct what "
+                "brought it here, and see that {} gets it; then {}.",
+                row_["elsewhere"].c_str(), row_["elsewhere"].c_str(), drop_);
+        if (reason_ == "unknown_step") return fmt::format("Deploy the service that hosts this step; then {}.", replay_);
+        return fmt::format("Fix what the error says; then {}.", replay_);
+    }
+
+private:
+    std::string replay_with(std::string_view option) const
+    {
+        return fmt::format("{} {}`", replay_.substr(0, replay_.size() - 1), option);
+    }
+
+    std::string where_no_replay_helps() const
+    {
+        if (record_ == "completed" || record_ == "rejected" || record_ == "cancelled")
+            return fmt::format("Its step is {} by now: there is nothing to replay. {}.", record_, drop_);
+        if (!row_["replayable"].as<bool>())
+            return fmt::format("It is older than records are kept: its step may have run since. {}.", drop_);
+        if (reason_ == "unknown_saga" && row_["type"].c_str() == home_step)
+            return fmt::format(
+                "Check that this is the database in which the saga was started. This only says that a step of "
+                "it ran here, and is no message that could be sent again: {}.",
+                drop_);
+        if (record_ == "started" || record_ == "unknown")
+            return "Its step is under way, and how that ends counts: there is nothing to replay meanwhile.";
+        if (row_["is_refused"].as<bool>() && reason_ != "mismatch")
+            return fmt::format("Its headers name no step of a saga, and a replay of it is refused: fix its sender, "
+                               "and {}.",
+                               drop_);
+        return {};
+    }
+
+    std::string of_malformed() const
+    {
+        if (*row_["handler"].c_str() != '\0')
+            return fmt::format(
+                "A replay sends it as it came. If its handler reads it wrongly, deploy one that reads it; then {}. "
+                "Otherwise its sender must send it again as it should be; {}.",
+                replay_, drop_);
+        if (row_["attempts"].as<int>() == 0)
+            return fmt::format(
+                "A replay sends it as it came, and this version parks it again. Correct its sender, or what changed it "
+                "on its way, and have the right message sent{}; {}.",
+                is_waited_for_ ? "; or close its saga, which waits for it. Then" : ". This one is of no more use:",
+                drop_);
         return fmt::format(
             "Its saga is stuck until its step can read it. If it is of an older version, deploy a step that reads that "
             "(a default, std::optional or an upcast: docs/change.md), which `--check-stored` of the service's program "
             "tries; then {}. If its sender is wrong, correct that, cancel or close the saga, and {}.",
-            replay, drop);
-    if (reason == "transaction_ended")
-        return fmt::format(
-            "Its step ran COMMIT or ROLLBACK itself: check what it wrote, repair that, and take it out of "
-            "the step; then {} --yes`.",
-            replay.substr(0, replay.size() - 1));
-    if (reason == "delivery_limit")
-        return fmt::format("It came back too often: find out whether it kills its worker, and fix that; then {}.",
-                           replay);
-    if (reason == "closed")
-        return fmt::format(
-            "Its saga was closed by an operator, and it was not run: check that what it would have done is "
-            "done or undone. {}.",
-            drop);
-    if (reason == "unknown_saga")
-        return fmt::format(
-            "Check that this is the database in which the saga was started. A report of it can be sent again "
-            "then ({}); what belongs to a saga that is over can be dropped ({}).",
-            replay, drop);
-    if (reason == "no_key")
-        return fmt::format(
-            "It has no key where its message handler looks for one. If others like it come, correct their "
-            "sender, and drop it ({}); or deploy a handler that finds one, then {}.",
-            drop, replay);
-    if (reason == "body_missing" || reason == "body_damaged")
-        return fmt::format("Bring the body back to where the error says, from a backup, say; then {}.", replay);
-    if (!row["elsewhere"].is_null())
-        return fmt::format(
-            "By its itinerary {} runs this step, and a replay sends it to this service again. Correct what "
-            "brought it here, and see that {} gets it; then {}.",
-            row["elsewhere"].c_str(), row["elsewhere"].c_str(), drop);
-    if (reason == "unknown_step") return fmt::format("Deploy the service that hosts this step; then {}.", replay);
-    return fmt::format("Fix what the error says; then {}.", replay);
-}
+            replay_, drop_);
+    }
+
+    std::string of_senders() const
+    {
+        if (reason_ == "unsigned")
+            return fmt::format(
+                "It has no signature, and anyone who may publish can have made it: find out who did. If it is genuine, "
+                "{} signs and sends it; otherwise {}.",
+                replay_with("--vouch"), drop_);
+        if (reason_ == "forged")
+            return fmt::format("Its signature is not valid. If a key was missing here, add it, and {} sends "
+                               "it as it came, to be checked again; otherwise find out who sent it. {}.",
+                               replay_with("--yes"), drop_);
+        if (reason_ == "mismatch")
+            return fmt::format("Its key was used before with another body, or by another home: fix the sender. {}.",
+                               drop_);
+        if (reason_ == "unknown_saga")
+            return fmt::format(
+                "Check that this is the database in which the saga was started. A report of it can be sent again "
+                "then ({}); what belongs to a saga that is over can be dropped ({}).",
+                replay_, drop_);
+        if (reason_ == "no_key")
+            return fmt::format(
+                "It has no key where its message handler looks for one. If others like it come, correct their "
+                "sender, and drop it ({}); or deploy a handler that finds one, then {}.",
+                drop_, replay_);
+        return {};
+    }
+
+    std::string of_what_ran() const
+    {
+        if (reason_ == "transaction_ended")
+            return fmt::format(
+                "Its step ran COMMIT or ROLLBACK itself: check what it wrote, repair that, and take it out of "
+                "the step; then {}.",
+                replay_with("--yes"));
+        if (reason_ == "delivery_limit")
+            return fmt::format("It came back too often: find out whether it kills its worker, and fix that; then {}.",
+                               replay_);
+        if (reason_ == "closed")
+            return fmt::format(
+                "Its saga was closed by an operator, and it was not run: check that what it would have done is "
+                "done or undone. {}.",
+                drop_);
+        if (reason_ == "body_missing" || reason_ == "body_damaged")
+            return fmt::format("Bring the body back to where the error says, from a backup, say; then {}.", replay_);
+        return {};
+    }
+
+    pqxx::row const& row_;
+    std::string reason_;
+    std::string record_;
+    bool is_waited_for_;
+    std::string replay_;
+    std::string drop_;
+};
 
 }  // namespace
 
@@ -188,7 +233,7 @@ std::optional<json> show_parked(postgres::connection& c, std::int64_t id)
     else if (core::is_storable_text(body)) parked["body"] = body;
     else parked["body_hex"] = row["body"].c_str();
     parked["record"] = row["record"].is_null() ? json(nullptr) : json(row["record"].c_str());
-    parked["advice"] = advice(row);
+    parked["advice"] = adviser{row}.advice();
     return parked;
 }
 
