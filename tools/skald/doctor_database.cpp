@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <utility>
 
 namespace skald::tools {
@@ -249,7 +250,7 @@ finding not_examined(std::string check, std::exception const& error)
         return {std::move(check), health::problem, "not examined: a table of Skald's was locked for too long",
                 "`locked tables` says by whom"};
     // Before it, a severity; after its first line, what is about the query.
-    auto const begin = refused != nullptr && why.starts_with("ERROR:  ") ? 8 : 0;
+    std::size_t const begin = refused != nullptr && why.starts_with("ERROR:  ") ? 8 : 0;
     return {std::move(check), health::problem,
             "not examined: " + (refused != nullptr ? why.substr(begin, why.find('\n') - begin) : why),
             dynamic_cast<pqxx::insufficient_privilege const*>(&error) != nullptr

@@ -77,8 +77,9 @@ std::string why_not_text(std::span<char const* const> words)
 // libpq looks for a server that takes writes; with target_session_attrs in the URL, another one may be asked to write.
 bool says_read_only(std::string_view what)
 {
-    return what.find("session is read-only") != what.npos || what.find("during recovery") != what.npos ||
-           what.find("in a read-only transaction") != what.npos;
+    return what.find("session is read-only") != std::string_view::npos ||
+           what.find("during recovery") != std::string_view::npos ||
+           what.find("in a read-only transaction") != std::string_view::npos;
 }
 
 constexpr std::string_view read_only =

@@ -174,7 +174,8 @@ void dispatcher::put(task&& t, bool at_front)
     auto& q = queue_of(t);
     auto place = at_front ? q.waiting.begin() : q.waiting.end();
     if (q.came_back) {
-        auto const [first, last] = std::ranges::equal_range(q.waiting, t.suspicion, {}, &task::suspicion);
+        auto const first = std::ranges::lower_bound(q.waiting, t.suspicion, {}, &task::suspicion);
+        auto const last = std::ranges::upper_bound(q.waiting, t.suspicion, {}, &task::suspicion);
         std::uniform_int_distribution<std::ptrdiff_t> anywhere{0, last - first};
         place = at_front ? first : first + anywhere(random_);
     }
