@@ -47,7 +47,7 @@ consumer_session::consumer_session(connection_settings const& settings, sockets:
 
 void consumer_session::start_consuming(std::string const& queue, std::uint16_t prefetch)
 {
-    auto& begun = queues_.emplace_back(consumed{queue, prefetch, transports::slow_start{prefetch}, queue});
+    auto& begun = queues_.emplace_back(consumed{queue, prefetch, transports::slow_start{prefetch}, {}});
     consume(queue, std::min<std::size_t>(prefetch, begun.start.window()), queue);
 }
 
@@ -73,16 +73,16 @@ void consumer_session::stop_consuming(std::string const& tag)
     broker_.send(AMQP_BASIC_CANCEL_METHOD, &request, "cancelling");
 }
 
-/// A consumer's prefetch is that with which it began, so another one takes over. What the first has out stays so.
+/// A consumer's prefetch is that with which it began, so a second one has the rest. The first is not cancelled: what was
+/// on its way then would come back, and be counted.
 void consumer_session::widen()
 {
     if (cancelled_) return;
     for (std::size_t i = 0; i < queues_.size(); ++i) {
         auto& one = queues_[i];
-        if (one.prefetch <= transports::slow_start::few || one.tag != one.queue || !one.start.is_over()) continue;
-        one.tag = std::to_string(i);
-        consume(one.queue, one.prefetch, one.tag);
-        stop_consuming(one.queue);
+        if (one.prefetch <= transports::slow_start::few || !one.second_tag.empty() || !one.start.is_over()) continue;
+        one.second_tag = std::to_string(i);
+        consume(one.queue, one.prefetch - transports::slow_start::few, one.second_tag);
     }
 }
 
@@ -90,7 +90,7 @@ void consumer_session::widen()
 consumer_session::consumed* consumer_session::queue_of(std::string_view tag)
 {
     auto const found =
-        std::ranges::find_if(queues_, [&](consumed const& one) { return one.queue == tag || one.tag == tag; });
+        std::ranges::find_if(queues_, [&](consumed const& one) { return one.queue == tag || one.second_tag == tag; });
     return found == queues_.end() ? nullptr : &*found;
 }
 
@@ -229,7 +229,10 @@ void consumer_session::cancel()
     if (std::exchange(cancelled_, true)) return;
     // What comes all the same is returned as it comes.
     stop_consuming(parked_queue_name(consumer_.who.service));
-    for (auto const& one : queues_) stop_consuming(one.tag);
+    for (auto const& one : queues_) {
+        stop_consuming(one.queue);
+        if (!one.second_tag.empty()) stop_consuming(one.second_tag);
+    }
 }
 
 void consumer_session::settled(std::uint64_t tag)

@@ -69,10 +69,10 @@ public:
 private:
     struct consumed
     {
-        std::string queue;
+        std::string queue;  // and the first consumer's tag
         std::uint16_t prefetch{};
         transports::slow_start start;
-        std::string tag;  // the consumer's
+        std::string second_tag;  // empty: few are out yet
     };
 
     void start_consuming(std::string const& queue, std::uint16_t prefetch);
