@@ -57,6 +57,25 @@ TEST_CASE("a step that loses its connection each time counts in the end, and who
     CHECK(d.db().one("SELECT count(*) FROM skald.parked") == "0");
 }
 
+// What is counted in memory goes with the process, so it never gets far.
+TEST_CASE("a step that loses its connection each time counts where processes end often too, and is not parked")
+{
+    depot d;
+    d.pack = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        ctx.sql("SELECT pg_terminate_backend(pg_backend_pid())");
+        return skald::done();
+    };
+    d.host();
+    d.start(skald::test::send, parcel{"p", 7}, "k");
+    d.at("depot").relay_due();
+    auto again = skald::test::delivery_of(d.last_sent("pack"));
+    CHECK_THROWS_AS(d.at("depot").process(again), skald::test::not_processed);
+    CHECK(d.record("pack").empty());
+    again.returns = 40;  // the brokers park it after 50
+    d.at("depot").process(again);
+    CHECK(d.record("pack") == "retrying|1|0");
+}
+
 TEST_CASE("a step whose session the server ends is told so, and when, and where to look")
 {
     depot d;

@@ -60,6 +60,19 @@ TEST_CASE("a connection that is lost costs no attempt, until it was lost too oft
     }
 }
 
+TEST_CASE("of a delivery that came back often, fewer lost connections are enough")
+{
+    for (auto const what : {failure::connection_lost, failure::in_doubt}) {
+        CAPTURE(skald::runtime::name_of(what));
+        CHECK(react(what, {.lost = 4, .returns = 7}) == reaction::again);
+        CHECK(react(what, {.lost = 4, .returns = 8}) == reaction::record);
+        CHECK(react(what, {.lost = 0, .returns = 39}) == reaction::again);
+        CHECK_MESSAGE(react(what, {.lost = 0, .returns = 40}) == reaction::record, "ten short of the brokers' limit");
+        CHECK(react(what, {.is_recording = true, .returns = 50}) == reaction::again);
+        CHECK(react(what, {.members = 2, .returns = 50}) == reaction::each_alone);
+    }
+}
+
 TEST_CASE("a session that was silent for too long would be so again: it counts at once, of one alone")
 {
     skald::ports::fault lost{skald::ports::fault_kind::connection_lost, ""};

@@ -105,7 +105,8 @@ std::optional<run_result::setback> executor::after_abort(attempt& a, aborted&& m
     if (first.second && !a.is_one())
         return run_result::setback{met.why, reaction::each_alone, std::move(met.error), met.member};
     bool const runs_nothing = a.is_recording || first.refused;
-    auto const then = react(met.why, {a.tasks.size(), first.tries, runs_nothing, first.lost, a.finishes_first});
+    auto const then = react(
+        met.why, {a.tasks.size(), first.tries, runs_nothing, first.lost, a.finishes_first, first.delivery.returns});
     if (then == reaction::again || then == reaction::each_alone)
         return run_result::setback{met.why, then, std::move(met.error), met.member};
     // Of what was rolled back, only how this member ended is known: the others run again.

@@ -22,7 +22,7 @@ reaction react(failure what, situation const& s)
     case failure::connection_lost:
     case failure::in_doubt:
         if (!is_one) return reaction::each_alone;
-        return s.lost < lost_max ? reaction::again : unless_recording;
+        return s.lost + s.returns / returns_per_loss < lost_max ? reaction::again : unless_recording;
     // It would take as long the next time. The claim that records it finds out whether COMMIT got through.
     case failure::silent: return is_one ? unless_recording : reaction::each_alone;
     case failure::unavailable: return reaction::again;

@@ -36,6 +36,7 @@ struct situation
     bool is_recording{};  // the transaction that failed was to record an end that is already known
     int lost{};           // how often its connection was lost while it was alone, before this time
     bool finished{};      // nothing of the step's was left to run when it was refused
+    int returns{};        // how often its delivery came back
 };
 
 /// How often in a row a delivery may be rolled back before that counts as an attempt: whatever the server says, what
@@ -45,6 +46,10 @@ inline constexpr int contended_max = 50;
 inline constexpr int lock_timeouts_max = 250;  // most of them of a tenth of a second
 inline constexpr int suspect_max = 8;
 inline constexpr int lost_max = 5;
+
+/// `lost` is forgotten when the process ends. So that a step that loses its connection each time is counted where
+/// processes end often too, and not parked for having come back, that many returns count as one.
+inline constexpr int returns_per_loss = 8;
 
 reaction react(failure what, situation const& s);
 
