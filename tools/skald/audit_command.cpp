@@ -1,5 +1,6 @@
 // `skald audit`: does the other side have what we have, and do all databases agree on every saga?
 #include "commands.hpp"
+#include "database.hpp"
 #include "durations.hpp"
 #include "kafka_commands.hpp"
 #include "table.hpp"
@@ -108,7 +109,7 @@ std::map<std::string, std::optional<unsigned>> queues(config const& settings,
                 waiting[one.service] = static_cast<unsigned>(waiting_in_kafka(settings, one.service));
                 continue;
             }
-            auto const seen = rabbitmq::inspect(settings.amqp_url, one.service, {}, settings.declare);
+            auto const seen = rabbitmq::inspect(broker_url(settings), one.service, {}, settings.declare);
             if (seen.queue) waiting[one.service] = seen.queue->messages;
         }
         catch (std::exception const& error) {

@@ -46,7 +46,7 @@ struct conform_options
 void prepare(std::string const& service, config const& settings)
 {
     postgres::migrate(settings.database_url, service);
-    rabbitmq::provision(settings.amqp_url, service, postgres::own_database(settings.database_url, service).database);
+    rabbitmq::provision(broker_url(settings), service, postgres::own_database(settings.database_url, service).database);
     auto const queue = rabbitmq::inspect(settings.amqp_url, service).queue;
     if (queue && queue->consumers > 0)
         throw configuration_error{

@@ -1,8 +1,11 @@
 #include "database.hpp"
 
+#include "rabbitmq/url.hpp"
 #include "worker/transports.hpp"
 
 #include <skald/errors.hpp>
+
+#include <stdexcept>
 
 namespace skald::tools {
 
@@ -37,6 +40,15 @@ void refuse_without_broker(config const& settings, std::string const& command)
                                   "` works on RabbitMQ. Over Kafka, stop the service and set its group back: "
                                   "kafka-consumer-groups.sh --group skald.SERVICE --topic skald.SERVICE "
                                   "--reset-offsets --to-earliest --execute; all comes again, and the guard absorbs it"};
+}
+
+std::string const& broker_url(config const& settings)
+try {
+    rabbitmq::parse_url(settings.amqp_url);
+    return settings.amqp_url;
+}
+catch (std::invalid_argument const& error) {
+    throw configuration_error{std::string{error.what()} + " (in AMQP_URL)"};
 }
 
 }  // namespace skald::tools

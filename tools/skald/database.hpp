@@ -1,4 +1,4 @@
-// The database of DATABASE_URL, as operator commands use it.
+// The database of DATABASE_URL and the broker of AMQP_URL, as operator commands use them.
 #pragma once
 
 #include "postgres/connection.hpp"
@@ -17,6 +17,9 @@ postgres::connection connect(config const& settings, std::string const& command)
 
 /// Throws configuration_error where SKALD_TRANSPORT says that there is no broker, and `command` is about one.
 void refuse_without_broker(config const& settings, std::string const& command);
+
+/// That of RabbitMQ. Throws configuration_error if it is no URL of one.
+std::string const& broker_url(config const& settings);
 
 /// With the settings of the environment. Throws the same.
 postgres::connection connect(std::string const& command = "cli");

@@ -1,6 +1,7 @@
 // `skald declare`: declares what a service needs on the broker. For an operator with that permission, and a service
 // that runs with SKALD_DECLARE=off.
 #include "commands.hpp"
+#include "database.hpp"
 #include "kafka_commands.hpp"
 
 #include "core/identity.hpp"
@@ -66,7 +67,7 @@ int declare(std::string const& service, std::string database, std::vector<std::s
     if (database.empty()) database = postgres::own_database(settings.database_url, service).database;
     if (!core::is_uuid(database))
         throw configuration_error{"--database is the `id` in the table skald.service of the service's database"};
-    rabbitmq::provision(settings.amqp_url, service, database, named);
+    rabbitmq::provision(broker_url(settings), service, database, named);
     auto text = fmt::format("the exchanges and the queues of {} are declared, for the database {}", service, database);
     auto names = nlohmann::json::array();
     for (auto const& one : named) {

@@ -1,5 +1,6 @@
 // `skald doctor`: do this database and this broker provide what Skald relies on?
 #include "commands.hpp"
+#include "database.hpp"
 #include "doctor.hpp"
 #include "kafka_commands.hpp"
 
@@ -42,7 +43,7 @@ int doctor(output const& out)
     if (worker_detail::has_no_broker(settings)) examine_inbox(settings, at_broker.owner, found);
     else if (!worker_detail::uses_rabbitmq(settings)) examine_kafka(settings, at_broker, found);
     else if (std::getenv("AMQP_URL") != nullptr || std::getenv("AMQP_URL_FILE") != nullptr)
-        examine_broker(settings.amqp_url, at_broker, settings.declare, found);
+        examine_broker(broker_url(settings), at_broker, settings.declare, found);
     else
         found.push_back(
             {"broker", health::warning, "not examined: AMQP_URL is not set", "set AMQP_URL to the services' broker"});

@@ -1,5 +1,6 @@
 // `skald duplicate`: a broker may deliver twice; this makes it happen every time. For staging systems.
 #include "commands.hpp"
+#include "database.hpp"
 #include "durations.hpp"
 
 #include "duplicator/duplicator.hpp"
@@ -104,14 +105,8 @@ int duplicate(duplicate_options const& options, output const& out)
 {
     auto const settings = config::from_environment();
     refuse_without_broker(settings, "duplicate");
-    auto const& url = settings.amqp_url;
-    std::string where;
-    try {
-        where = rabbitmq::describe(rabbitmq::parse_url(url));
-    }
-    catch (std::invalid_argument const& error) {
-        throw configuration_error{fmt::format("AMQP_URL: {}", error.what())};
-    }
+    auto const& url = broker_url(settings);
+    auto const where = rabbitmq::describe(rabbitmq::parse_url(url));
     refuse_production(options, where);
     worker_detail::signals const signals;
     auto copies = begin(options, url);

@@ -53,7 +53,7 @@ void refuse_others(config const& settings, postgres::connection_options const& d
         if (auto const why = foreign_in_kafka(settings, owner); !why.empty()) throw configuration_error{why};
         return;
     }
-    auto const seen = rabbitmq::inspect(settings.amqp_url, owner.service, owner.database, settings.declare);
+    auto const seen = rabbitmq::inspect(broker_url(settings), owner.service, owner.database, settings.declare);
     if (!seen.mismatch.empty()) throw configuration_error{seen.mismatch};
 }
 

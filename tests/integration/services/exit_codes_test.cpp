@@ -7,9 +7,11 @@ using namespace skald::test;
 
 namespace {
 
-told skald_at(std::string const& url, std::vector<std::string> words)
+told skald_at(std::string const& url, std::vector<std::string> words, std::string const& broker = "")
 {
-    service_process command{SKALD_TOOL, std::move(words), {{"DATABASE_URL", url}, {"PATH", "/usr/bin:/bin"}}};
+    std::map<std::string, std::string> variables{{"DATABASE_URL", url}, {"PATH", "/usr/bin:/bin"}};
+    if (!broker.empty()) variables["AMQP_URL"] = broker;
+    service_process command{SKALD_TOOL, std::move(words), std::move(variables)};
     auto const end = command.run();
     return {end.code.value_or(-1), command.log()};
 }
@@ -69,6 +71,24 @@ TEST_CASE("with --json what fails is a JSON object too, with exit code 1, and a 
     auto const nameless = skald_at(empty.url(), {"migrate", "--json"});
     CHECK(nameless.code == 2);
     CHECK_MESSAGE(refused(nameless).find("no service owns the database") != std::string::npos, nameless.text);
+}
+
+TEST_CASE("an AMQP_URL that is no URL of a broker is a wrong setting for every command that needs one")
+{
+    fresh_database db{"orders"};
+    REQUIRE(skald_at(db.url(), {"migrate", "--service", "orders"}).code == 0);
+    for (auto const& words :
+         std::vector<std::vector<std::string>>{{"doctor"},
+                                               {"relay"},
+                                               {"declare", "--service", "orders"},
+                                               {"duplicate", "--service", "orders"},
+                                               {"conform", "--service", "orders", "--command", "true"}}) {
+        auto const answer = skald_at(db.url(), words, "http://broker");
+        CAPTURE(words.front());
+        CHECK_MESSAGE(answer.code == 2, answer.text);
+        CHECK_MESSAGE(answer.text.find("does not begin with amqp://") != std::string::npos, answer.text);
+        CHECK_MESSAGE(answer.text.find("AMQP_URL") != std::string::npos, answer.text);
+    }
 }
 
 TEST_CASE("of a database that takes no writes, one line says so, and what to do")
