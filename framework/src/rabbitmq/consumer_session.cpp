@@ -73,8 +73,8 @@ void consumer_session::stop_consuming(std::string const& tag)
     broker_.send(AMQP_BASIC_CANCEL_METHOD, &request, "cancelling");
 }
 
-/// A consumer's prefetch is that with which it began, so a second one has the rest. The first is not cancelled: what was
-/// on its way then would come back, and be counted.
+/// A consumer's prefetch is that with which it began, so a second one has the rest. The first is not cancelled: what
+/// was on its way then would come back, and be counted.
 void consumer_session::widen()
 {
     if (cancelled_) return;
