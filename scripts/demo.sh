@@ -257,7 +257,7 @@ start_typescript() {
   mkdir -p "$project/shipping/node_modules"
   ln -sfn "$project" "$project/shipping/node_modules/skald-participant"
   cp "$root/examples/order_saga/typescript/shipping.ts" "$project/shipping/shipping.mts"
-  logged tsc "$project/node_modules/.bin/tsc" --outDir "$project/shipping" --module NodeNext --target ES2022 --strict --skipLibCheck \
+  logged tsc "$project/node_modules/.bin/tsc" --rootDir "$project/shipping" --outDir "$project/shipping" --module NodeNext --target ES2022 --strict --skipLibCheck \
     --typeRoots "$project/node_modules/@types" --types node "$project/shipping/shipping.mts"
   participant shipping "$DATABASE_URL_SHIPPING" env "SHIPPING_TABLES=$root/examples/order_saga/sql/shipping.sql" \
     node "$project/shipping/shipping.mjs"
