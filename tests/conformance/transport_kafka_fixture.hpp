@@ -53,8 +53,9 @@ public:
 
     /// A record that nobody but the test has written.
     void write(std::string const& topic, std::string const& key, core::header_list const& headers,
-               std::string const& value)
+               std::string const& value, std::chrono::milliseconds age = {})
     {
+        auto const at = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now()) - age;
         kafka::listener nobody;
         kafka::client producer{RD_KAFKA_PRODUCER, {{"bootstrap.servers", options().brokers}}, nobody};
         kafka::headers_ptr made{rd_kafka_headers_new(headers.size())};
@@ -62,10 +63,23 @@ public:
             rd_kafka_header_add(made.get(), name.c_str(), -1, text.data(), static_cast<ssize_t>(text.size()));
         auto const error =
             rd_kafka_producev(producer.raw(), RD_KAFKA_V_TOPIC(topic.c_str()), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                              RD_KAFKA_V_KEY(key.data(), key.size()), RD_KAFKA_V_HEADERS(made.release()),
+                              RD_KAFKA_V_KEY(key.data(), key.size()),
+                              RD_KAFKA_V_TIMESTAMP(at.time_since_epoch().count()), RD_KAFKA_V_HEADERS(made.release()),
                               RD_KAFKA_V_VALUE(const_cast<char*>(value.data()), value.size()), RD_KAFKA_V_END);
         REQUIRE(error == RD_KAFKA_RESP_ERR_NO_ERROR);
         REQUIRE(rd_kafka_flush(producer.raw(), 10'000) == RD_KAFKA_RESP_ERR_NO_ERROR);
+    }
+
+    /// Where the service's group begins.
+    void set_back(std::string const& topic, std::int64_t offset)
+    {
+        kafka::listener nobody;
+        kafka::client operator_{
+            RD_KAFKA_CONSUMER, {{"bootstrap.servers", options().brokers}, {"group.id", topic}}, nobody};
+        auto const list = kafka::make_list();
+        rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), 0)->offset = offset;
+        REQUIRE(
+            wait_until([&] { return rd_kafka_commit(operator_.raw(), list.get(), 0) == RD_KAFKA_RESP_ERR_NO_ERROR; }));
     }
 
     /// What Kafka has of them.

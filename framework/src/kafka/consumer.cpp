@@ -152,7 +152,10 @@ void consumer::open(rd_kafka_topic_partition_t& one)
     text.remove_prefix(std::min(database.size() + 1, text.size()));
     // A topic that was made anew has nothing of what was committed of the old one.
     bool const is_known = one.offset >= low && one.offset <= high;
-    if (!is_known) one.offset = low;
+    if (!is_known) {
+        if (low < high) refuse_to_guess(one, low);
+        one.offset = low;
+    }
 
     queue_ptr records{rd_kafka_queue_get_partition(client_.raw(), one.topic, one.partition)};
     rd_kafka_queue_forward(records.get(), nullptr);  // so that they wait there until there is room
@@ -164,6 +167,27 @@ void consumer::open(rd_kafka_topic_partition_t& one)
     for (std::size_t i = 0; i < routes_.size(); ++i) ahead += routes_[i].prefetch;
     rd_kafka_mem_free(nullptr, std::exchange(one.metadata, nullptr));
     add_metadata(one, text_of(at.first->second, static_cast<std::int64_t>(ahead)));
+}
+
+// Kafka forgets what a group has done when none of its processes ran for a while. From the partition's beginning all
+// comes again, and of what is older than its retention the guard no longer knows whether it has run.
+void consumer::refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64_t low)
+{
+    using namespace std::chrono;
+    auto const since = floor<milliseconds>(system_clock::now()) - settings_.guarded;
+    auto const first = make_list();
+    rd_kafka_topic_partition_list_add(first.get(), one.topic, one.partition)->offset = since.time_since_epoch().count();
+    check(rd_kafka_offsets_for_times(client_.raw(), first.get(), answer_within_ms), "asking how old a partition is");
+    auto const& young = first->elems[0];
+    check(young.err, "asking how old a partition is");
+    if (young.offset != RD_KAFKA_OFFSET_END && young.offset <= low) return;
+    auto const& service = settings_.who.service;
+    auto const topic = std::string{one.topic};
+    throw client_lost{
+        "the group skald." + service + " has no offset of partition " + std::to_string(one.partition) + " of " + topic +
+        ", and there are records older than SKALD_RETENTION_DAYS: nobody knows whether "
+        "they have run. Say where to begin: kafka-consumer-groups.sh --group skald." +
+        service + " --topic " + topic + " --reset-offsets (docs/kafka.md, \"A group that has lost its place\")"};
 }
 
 bool consumer::is_drained() const

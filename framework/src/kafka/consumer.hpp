@@ -27,6 +27,7 @@ struct consumer_settings
     topic_shape shape;
     bool declares{};
     std::chrono::milliseconds drain{5'000};  // how long what is out may hold up others, who are to have its partition
+    std::chrono::hours guarded{24 * 30};     // how long the guard remembers what has run
 };
 
 /// Threads: one. Every function throws kafka_error if no broker answers, and client_lost after which a new one must be
@@ -100,6 +101,7 @@ private:
     void subscribe();
     void assign(rd_kafka_topic_partition_list_t& which);
     void open(rd_kafka_topic_partition_t& one);
+    void refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64_t low);
     void leave();
     bool is_drained() const;
     void forget(place const& where);

@@ -54,6 +54,7 @@ kafka_detail::options kafka_detail::read_options(std::string name, config const&
     if (!settings.kafka_properties.empty()) made.properties = read_properties(settings.kafka_properties);
     made.shape = {settings.kafka_partitions, settings.kafka_replicas, settings.kafka_min_insync};
     made.declares = settings.declare;
+    made.guarded = std::chrono::days{settings.retention_days};
     return made;
 }
 

@@ -31,9 +31,9 @@ std::unique_ptr<ports::subscription> kafka_transport::subscribe(ports::subscribe
     if (who.service.empty()) throw std::invalid_argument{"a service's name must not be empty"};
     if (who.prefetch == 0) throw std::invalid_argument{"a prefetch of 0 would be unlimited"};
     routes const checked{who};  // throws
-    return std::make_unique<kafka_subscription>(
-        consumer_settings{connection_properties(options_), who, options_.shape, options_.declares, options_.drain},
-        options_.reconnect, next_seed(), log_);
+    return std::make_unique<kafka_subscription>(consumer_settings{connection_properties(options_), who, options_.shape,
+                                                                  options_.declares, options_.drain, options_.guarded},
+                                                options_.reconnect, next_seed(), log_);
 }
 
 }  // namespace skald::kafka_detail

@@ -26,6 +26,7 @@ struct options
     core::backoff reconnect{};
     std::uint64_t seed{0};  // of the jitter; 0: random
     std::chrono::milliseconds drain{5'000};
+    std::chrono::hours guarded{24 * 30};  // how long the guard remembers
 };
 
 /// Throws configuration_error for brokers that are missing, and for a file of properties that can't be read.
