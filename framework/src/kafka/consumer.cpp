@@ -174,7 +174,7 @@ void consumer::open(rd_kafka_topic_partition_t& one)
 void consumer::refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64_t low)
 {
     using namespace std::chrono;
-    auto const since = floor<milliseconds>(system_clock::now()) - settings_.guarded;
+    auto const since = floor<milliseconds>(system_clock::now()) - settings_.guarded + 1h;  // clocks differ
     auto const first = make_list();
     rd_kafka_topic_partition_list_add(first.get(), one.topic, one.partition)->offset = since.time_since_epoch().count();
     check(rd_kafka_offsets_for_times(client_.raw(), first.get(), answer_within_ms), "asking how old a partition is");
