@@ -127,6 +127,9 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
                 "database.waiting",
                 {{"attempts", failures}, {"error", postgres::why_not_connected(settings_.database_url, error.what())}});
         }
+        catch (pqxx::in_doubt_error const& error) {  // done or not: each of these may be done again
+            log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});
+        }
         catch (postgres::migration_blocked const& error) {
             log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});
         }

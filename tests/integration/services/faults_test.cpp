@@ -161,6 +161,25 @@ TEST_CASE("PostgreSQL stops, and is killed, in the middle of orders, and the ser
     s.close_in_order();
 }
 
+TEST_CASE("a service whose COMMIT is in doubt while it starts tries again, and does not end")
+{
+    shop s;
+    auto variables = shop::variables(s.payments_db);
+    variables["SKALD_MIGRATE"] = "only";
+    REQUIRE(service_process{shop::program("payment"), {}, variables}.run().code == 0);
+    s.payments_db.ask("CREATE SEQUENCE public.commits");
+    s.payments_db.ask("CREATE FUNCTION public.cut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                      "IF nextval('public.commits') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; "
+                      "RETURN NULL; END $$");
+    s.payments_db.ask("CREATE CONSTRAINT TRIGGER cut AFTER INSERT ON skald.hosted DEFERRABLE INITIALLY DEFERRED "
+                      "FOR EACH ROW EXECUTE FUNCTION public.cut()");
+    service_process payments{shop::program("payment"), {}, shop::variables(s.payments_db)};
+    payments.start();
+    CHECK(wait_until([&] { return payments.has_logged("worker.started"); }));
+    CHECK(payments.has_logged("database.waiting"));
+    CHECK(payments.is_running());
+}
+
 TEST_CASE("services that start while the database is away say so and work as soon as it is there")
 {
     shop s;
