@@ -35,13 +35,14 @@ void refuse_without_broker(config const& settings, std::string const& command)
     if (worker_detail::has_no_broker(settings))
         throw configuration_error{"`skald " + command +
                                   "` works on a broker, and with SKALD_TRANSPORT=postgres there is none"};
-    if (!worker_detail::uses_rabbitmq(settings))
+    if (!worker_detail::uses_rabbitmq(settings)) {
         throw configuration_error{
             "`skald " + command +
             "` works on RabbitMQ. Over Kafka, stop the service and set its group back: "
             "kafka-consumer-groups.sh --group skald.SERVICE --topic skald.SERVICE "
             "--reset-offsets --to-datetime TIME --execute; all since then comes again, and the guard "
             "absorbs what is younger than SKALD_RETENTION_DAYS"};
+    }
 }
 
 std::string const& broker_url(config const& settings)
