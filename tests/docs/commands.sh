@@ -73,7 +73,7 @@ run_elsewhere=(
 # block PAGE KIND NUMBER: its text.
 block() {
   awk -v kind="$2" -v wanted="$3" '
-    /^```/ { if (inside) { inside = 0 } else { inside = 1; taken = ($1 == "```" kind) && ++count == wanted } next }
+    /^ *```/ { if (inside) { inside = 0 } else { inside = 1; taken = ($1 == "```" kind) && ++count == wanted } next }
     inside && taken { print; found = 1 }
     END { exit !found }' "$root/$1" || fail "$1 has no block $3 of the kind $2"
 }
@@ -84,7 +84,7 @@ all_blocks() {
   cd "$root"
   for page in *.md docker/*.md docs/*.md docs/adr/*.md; do
     awk -v page="$page" '
-      /^```/ { if (inside) { inside = 0 } else { inside = 1; kind = substr($1, 4)
+      /^ *```/ { if (inside) { inside = 0 } else { inside = 1; kind = substr($1, 4)
                if (kind ~ /^(sh|sql|cmake)$/) print page, kind, ++count[kind] } }' "$page"
   done
 }
