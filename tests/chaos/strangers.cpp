@@ -209,8 +209,8 @@ void poison_charges(std::string const& database_url, bool heals)
         "$$ BEGIN IF NOT (TG_ARGV[0]::boolean AND nextval('storm_poison_doses') % 3 = 0) THEN"
         " PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NEW; END $$;"
         "CREATE TRIGGER storm_poison BEFORE INSERT ON charge FOR EACH ROW "
-        "WHEN (NEW.kind = 'charge' AND NEW.cents % 61 = 0) EXECUTE FUNCTION storm_poison(" +
-        std::string{heals ? "true" : "false"} + ")");
+        "WHEN (NEW.kind = 'charge' AND NEW.cents % " +
+        std::to_string(poisonous_cents) + " = 0) EXECUTE FUNCTION storm_poison(" + (heals ? "true" : "false") + ")");
 }
 
 }  // namespace order_storm

@@ -36,5 +36,10 @@ inline constexpr char const* forged_id = "forged-";
 /// third try of any of them gets through. What a gateway has charged is recorded however often that fails, without a
 /// bound: it would never end.
 void poison_charges(std::string const& database_url, bool heals);
+inline constexpr std::int64_t poisonous_cents = 61;
+inline bool ends_its_session(std::int64_t cents)
+{
+    return cents % poisonous_cents == 0;
+}
 
 }  // namespace order_storm
