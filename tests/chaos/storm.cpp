@@ -19,10 +19,8 @@ namespace order_storm {
 namespace {
 
 using namespace std::chrono_literals;
-using skald::rig::service_count;
-using skald::rig::service_names;
+using skald::rig::orders, skald::rig::service_count, skald::rig::service_names;
 
-constexpr std::size_t orders = 0;  // in service_names
 constexpr std::size_t faults_at_once_max = 3;
 constexpr auto tick_length = 10ms;
 constexpr auto between_refreshes = 500ms;
@@ -42,8 +40,8 @@ std::size_t kiosk_orders(settings const& chosen)
     return static_cast<std::size_t>(order_count(chosen) / 10);
 }
 
-/// The orders at both homes. Some of them kill the service that charges them. None of these ends its session too: that a
-/// process counts in memory, so it would take hundreds of processes until its attempts are exhausted.
+/// The orders at both homes. Some of them kill the service that charges them. None of these ends its session too: a
+/// process counts that in memory, so it would take hundreds of processes until its attempts are exhausted.
 skald::rig::order_plan draw_plan(settings const& chosen)
 {
     auto plan = skald::rig::make_plan(order_count(chosen) + static_cast<int>(kiosk_orders(chosen)), chosen.seed);
