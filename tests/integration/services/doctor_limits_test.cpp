@@ -30,7 +30,7 @@ TEST_CASE("skald doctor minds no search_path, and no statement_timeout that othe
     db.ask("CREATE SCHEMA evil; CREATE TABLE evil.pg_class (n int); CREATE TABLE evil.pg_stat_activity (n int);"
            "CREATE TABLE evil.pg_proc (n int)");
     for (std::string const options : {"-csearch_path%3Devil%2Cpg_catalog", "-cstatement_timeout%3D1"}) {
-        // The statement that lifts a timeout of 1 ms is itself under it, and is cancelled now and then on a busy machine.
+        // The statement that lifts a timeout of 1 ms is itself under it, and now and then that cancels it.
         told seen;
         bool const is_well = wait_until([&] { return (seen = doctor_with(db, options)).code == 0; });
         CHECK_MESSAGE(is_well, options, ": ", seen.text);
