@@ -43,6 +43,16 @@ SELECT name, id::text AS id, place <> skald.place() AS is_copy FROM skald.servic
 SELECT count(*) AS sessions FROM pg_stat_activity
  WHERE datname = current_database() AND starts_with(application_name || '/', 'skald/' || :service::text || '/')
 
+-- What processes of the service have run for over 5 s in one transaction.
+-- name: doctor_slow
+SELECT pid, application_name AS application, state, extract(epoch FROM clock_timestamp() - xact_start)::bigint AS seconds,
+       coalesce(wait_event_type || ' ' || wait_event, 'the processor') AS waits_for,
+       left(regexp_replace(query, '\s+', ' ', 'g'), 120) AS query
+  FROM pg_stat_activity
+ WHERE datname = current_database() AND starts_with(application_name || '/', 'skald/' || :service::text || '/')
+   AND xact_start < clock_timestamp() - interval '5 s'
+ ORDER BY xact_start LIMIT 10
+
 -- Whoever has kept VACUUM from removing what is dead, which is most of an outbox, for over 5 s.
 -- name: doctor_xmin
 SELECT format('pid %s (user %s, application %s, %s)', pid, coalesce(usename, '?'), coalesce(nullif(application_name, ''), backend_type),

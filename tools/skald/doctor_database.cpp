@@ -210,7 +210,7 @@ void examine_schema_in_use(pqxx::connection& c, expected& at_broker, findings& f
     examine_work(c, at_broker.owner.service, found);
     examine_part(found, "events", [&] { examine_events(c, found); });
     examine_part(found, "contention", [&] { examine_contention(c, found); });
-    examine_part(found, "locks", [&] { examine_locks(c, found); });
+    examine_part(found, "locks", [&] { examine_locks(c, at_broker.owner.service, found); });
 }
 
 void examine(pqxx::connection& c, std::string const& conninfo, expected& at_broker, findings& found)

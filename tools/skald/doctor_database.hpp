@@ -52,7 +52,7 @@ void examine_privileges(pqxx::connection& c, std::string_view service, findings&
 /// What waits for a person, a version, a process or a call: each a part of its own.
 void examine_work(pqxx::connection& c, std::string_view service, findings& found);
 
-/// Locks that other sessions hold: on users' tables, and on Skald's.
-void examine_locks(pqxx::connection& c, findings& found);
+/// What `service` takes long over, and locks that other sessions hold: on users' tables, and on Skald's.
+void examine_locks(pqxx::connection& c, std::string_view service, findings& found);
 
 }  // namespace skald::tools

@@ -21,6 +21,23 @@ void examine_users_locks(pqxx::connection& c, findings& found)
     }
 }
 
+void examine_slow(pqxx::connection& c, std::string_view service, findings& found)
+{
+    auto const rows = run(c, postgres::filled_in(q::doctor_slow{.service = service}));
+    if (rows.empty())
+        found.push_back({"slow steps", health::ok,
+                         "no transaction of the service that this role may see has been open for over 5 s", ""});
+    for (auto const& row : rows)
+        found.push_back({"slow steps", health::warning,
+                         fmt::format("session {} ({}) has had a transaction open for {} s, {}, and waits for {}: {}",
+                                     row["pid"].c_str(), row["application"].c_str(), row["seconds"].c_str(),
+                                     row["state"].c_str(), row["waits_for"].c_str(), row["query"].c_str()),
+                         fmt::format("its lane does nothing else, at most until SKALD_STATEMENT_TIMEOUT_MS; the log "
+                                     "names the delivery (`step.slow`); `SELECT pg_cancel_backend({})` fails the "
+                                     "attempt at once",
+                                     row["pid"].c_str())});
+}
+
 void examine_own_tables(pqxx::connection& c, findings& found)
 {
     auto const rows = run(c, q::doctor_locked);
@@ -43,8 +60,9 @@ void examine_own_tables(pqxx::connection& c, findings& found)
 
 }  // namespace
 
-void examine_locks(pqxx::connection& c, findings& found)
+void examine_locks(pqxx::connection& c, std::string_view service, findings& found)
 {
+    examine_slow(c, service, found);
     examine_users_locks(c, found);
     examine_own_tables(c, found);
 }

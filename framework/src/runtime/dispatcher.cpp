@@ -76,7 +76,7 @@ dispatcher::group dispatcher::take(std::chrono::milliseconds wait)
     for (;;) {
         auto const now = clock::now();
         put_back_due(now);
-        release_from_hanging(now);
+        look_after_slow(now);
         if (!is_reading_) {
             lock.unlock();
             auto arrived = read(deliveries_.take(read_max, 0ms));
@@ -172,6 +172,7 @@ void dispatcher::drop_stale(std::uint64_t generation)
 void dispatcher::put(task&& t, bool at_front)
 {
     auto& q = queue_of(t);
+    t.alone = t.alone || is_slow(t);
     auto place = at_front ? q.waiting.begin() : q.waiting.end();
     if (q.came_back) {
         auto const first = std::ranges::lower_bound(q.waiting, t.suspicion, {}, &task::suspicion);
@@ -216,28 +217,6 @@ void dispatcher::put_back_due(clock::time_point now)
     later_.erase(later_.begin(), due);
 }
 
-// The hanging step's transaction has been silent for so long that the server should have ended it: then what it had
-// claimed for the others is free. If the server has not, they are in flight until it does. Should the step return after
-// all, an ack of what was sent back has no effect.
-void dispatcher::release_from_hanging(clock::time_point now)
-{
-    for (auto const& one : running_.hanging(now)) {
-        for (auto const& tag : one.released) deliveries_.requeue(tag);
-        auto& of = limits_.find(one.step)->second;
-        for (auto const& serial : one.serials) of.serial.erase(of.serial.find(serial));
-        log_.warning("step.hanging", {{"step", one.step},
-                                      {"key", one.key},
-                                      {"seconds", std::int64_t{one.since.count()}},
-                                      {"released", std::uint64_t{one.released.size()}}});
-    }
-}
-
-void dispatcher::check_for_hanging()
-{
-    std::lock_guard const lock{mutex_};
-    release_from_hanging(clock::now());
-}
-
 std::chrono::milliseconds dispatcher::until_next(std::chrono::milliseconds wait) const
 {
     auto const now = clock::now();
@@ -251,6 +230,7 @@ std::chrono::milliseconds dispatcher::until_next(std::chrono::milliseconds wait)
 bool dispatcher::may_run(queue const& q, task const& t) const
 {
     if (q.came_back && has_repeatedly_come_back(t) && repeated_running_ > 0) return false;
+    if (slow_running_ >= slow_max() && is_slow(t)) return false;
     if (t.locked_out && (q.of->locked_out_runs || clock::now() < q.of->locked_out_from)) return false;
     return q.of == nullptr || t.serial.empty() || !q.of->serial.contains(t.serial);
 }
@@ -304,6 +284,8 @@ dispatcher::group dispatcher::pick()
     picked.of = q->of;
     picked.is_locked_out = picked.tasks.front().locked_out;
     picked.how.waits_briefly = clock::now() < q->of->blocked_until;
+    picked.is_slow = is_slow(picked.tasks.front());
+    if (picked.is_slow) ++slow_running_;
     if (picked.is_locked_out) q->of->locked_out_runs = true;
     if (q->came_back && has_repeatedly_come_back(picked.tasks.front())) ++repeated_running_;
     ++q->of->running;
@@ -322,6 +304,10 @@ std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const&
         if (auto const kept = running_.end(*ran.running)) {
             std::swap(ran.tasks.front(), ran.tasks[*kept]);
             ran.tasks.erase(ran.tasks.begin() + 1, ran.tasks.end());  // the others have gone back to the queue
+        }
+        if (ran.is_slow) {
+            SKALD_ASSERT(slow_running_ > 0);
+            --slow_running_;
         }
         if (has_repeatedly_come_back(ran.tasks.front())) {
             SKALD_ASSERT(repeated_running_ > 0);

@@ -40,8 +40,11 @@ struct dispatcher_options
     std::size_t batch_first{1};    // deliveries of a step in its first transaction
     core::key_ring const* keys{};  // to check signatures with; null: they are not checked
     bool must_be_signed{};         // false: what is not signed is only logged
-    /// After this time a step that has not returned is logged, and the rest of its batch runs elsewhere. Longer than a
-    /// transaction may be silent, so that the server has ended it by then.
+    /// After this time a step that has not returned is logged. Such deliveries, when they are tried again here, run in
+    /// half of the lanes: what waits for something that does not come must not stop the rest each time.
+    std::chrono::milliseconds slow_after{5'000};
+    /// After this time the rest of its batch runs elsewhere. Longer than a transaction may be silent, so that the server
+    /// has ended it by then.
     std::chrono::milliseconds hang_after{40'000};
     delivery_recording* recording{};  // null: none
 };
@@ -68,6 +71,7 @@ public:
         step* of{};
         running_groups::group* running{};
         bool is_locked_out{};
+        bool is_slow{};  // was known to be when it began
     };
 
     /// What may run now; empty if there is nothing within `wait`.
@@ -79,7 +83,7 @@ public:
 
     /// Logs steps that do not return, and sends back to the broker what waits for them in the same transaction. take()
     /// does so too; this is for when all lanes are held up.
-    void check_for_hanging();
+    void check_for_slow();
 
 private:
     /// A step, forward and compensation: both write the same rows.
@@ -133,7 +137,9 @@ private:
     queue& queue_of(task const& t);
     step& step_of(task const& t);
     void put_back_due(clock::time_point now);
-    void release_from_hanging(clock::time_point now);
+    void look_after_slow(clock::time_point now);
+    bool is_slow(task const& t) const;
+    std::size_t slow_max() const;
     group pick();
     queue* next_queue();
     bool may_run(queue const& q, task const& t) const;
@@ -159,8 +165,10 @@ private:
     std::map<std::string, step, std::less<>> limits_;
     std::map<queue_key, queue> queues_;
     std::multimap<clock::time_point, task> later_;
-    running_groups running_{options_.hang_after};
-    std::size_t repeated_running_{};  // groups whose first delivery came back more than once
+    running_groups running_{options_.slow_after, options_.hang_after};
+    std::set<std::string, std::less<>> slow_;  // keys of deliveries that took long here
+    std::size_t slow_running_{};               // groups of one of them, known before it began
+    std::size_t repeated_running_{};           // groups whose first delivery came back more than once
     std::uint64_t generation_{};
     std::uint64_t arrived_{};
     std::uint64_t distrusted_{};  // not logged yet

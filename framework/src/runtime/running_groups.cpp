@@ -24,32 +24,42 @@ std::optional<std::size_t> running_groups::end(group const& ended)
     return kept;
 }
 
-std::vector<running_groups::hang> running_groups::hanging(clock::time_point now)
+std::vector<running_groups::slow> running_groups::running_long(clock::time_point now)
 {
-    std::vector<hang> found;
+    std::vector<slow> found;
     for (auto& one : groups_) {
         if (auto const member = one.running.get(); member != one.seen) {
             one.seen = member;
             one.since = now;
-            one.log_from = now + hang_after_;
+            one.log_from = now + slow_after_;
         }
-        if (now < one.log_from || one.seen == running_member::none) continue;
-        one.log_from = now + (now - one.since);
-        auto const hanging = one.seen == running_member::all ? 0 : one.seen;
-        SKALD_ASSERT(hanging < one.deliveries.size());
-        hang met;
-        met.step = one.step;
-        met.key = one.deliveries[hanging].key;
-        met.since = std::chrono::duration_cast<std::chrono::seconds>(now - one.since);
-        for (std::size_t i = 0; i < one.deliveries.size() && !one.kept; ++i) {
-            if (i == hanging) continue;
-            met.released.push_back(one.deliveries[i].tag);
-            if (!one.deliveries[i].serial.empty()) met.serials.push_back(one.deliveries[i].serial);
-        }
-        if (!one.kept) one.kept = hanging;
-        found.push_back(std::move(met));
+        if (now >= one.log_from && one.seen != running_member::none) found.push_back(told(one, now));
     }
     return found;
+}
+
+running_groups::slow running_groups::told(group& one, clock::time_point now) const
+{
+    slow met;
+    met.is_one = one.seen != running_member::all;
+    auto const member = met.is_one ? one.seen : 0;
+    SKALD_ASSERT(member < one.deliveries.size());
+    met.step = one.step;
+    met.key = one.deliveries[member].key;
+    met.hangs = now - one.since >= hang_after_;
+    met.since = std::chrono::duration_cast<std::chrono::seconds>(now - one.since);
+    one.log_from = now + (now - one.since);
+    if (!met.hangs) {
+        one.log_from = std::min(one.log_from, one.since + hang_after_);
+        return met;
+    }
+    for (std::size_t i = 0; i < one.deliveries.size() && !one.kept; ++i) {
+        if (i == member) continue;
+        met.released.push_back(one.deliveries[i].tag);
+        if (!one.deliveries[i].serial.empty()) met.serials.push_back(one.deliveries[i].serial);
+    }
+    if (!one.kept) one.kept = member;
+    return met;
 }
 
 }  // namespace skald::runtime

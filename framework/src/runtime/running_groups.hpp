@@ -5,6 +5,7 @@
 #include "ports/transport.hpp"
 #include "runtime/task.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -58,16 +59,20 @@ public:
         std::optional<std::size_t> kept;  // the member that hung first: all others were released
     };
 
-    struct hang
+    struct slow
     {
         std::string step;
         std::string key;  // of the delivery that does not return, or of the first where one call runs them all
+        bool is_one{};    // false: one call runs them all
+        bool hangs{};     // has run for `hang_after`
         std::chrono::seconds since{};
         std::vector<ports::delivery_tag> released;  // the others: reported once
         std::vector<std::string> serials;           // and the values that they are serialized by
     };
 
-    explicit running_groups(clock::duration hang_after) : hang_after_{hang_after} {}
+    running_groups(clock::duration slow_after, clock::duration hang_after)
+        : slow_after_{std::min(slow_after, hang_after)}, hang_after_{hang_after}
+    {}
 
     /// The address is valid until end(). `tasks` are in the order in which `running` counts the members.
     group& begin(std::string_view step, std::span<task const> tasks);
@@ -75,11 +80,14 @@ public:
     /// The only member that still belongs to the group; nothing if all of them do.
     std::optional<std::size_t> end(group const& ended);
 
-    /// To be called several times within `hang_after`: a member counts as running from the first call that sees it run.
-    /// Returns those that have run for longer, each again after twice as long.
-    std::vector<hang> hanging(clock::time_point now);
+    /// To be called several times within `slow_after`: a member counts as running from the first call that sees it run.
+    /// Returns those that have run for longer, each again after twice as long, and as soon as it hangs.
+    std::vector<slow> running_long(clock::time_point now);
 
 private:
+    slow told(group& one, clock::time_point now) const;
+
+    clock::duration slow_after_;
     clock::duration hang_after_;
     std::list<group> groups_;
 };

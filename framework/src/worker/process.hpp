@@ -69,7 +69,7 @@ public:
     void start();
 
     /// To be called periodically while the process runs: reports steps that do not return.
-    void supervise() { work_->check_for_hanging(); }
+    void supervise() { work_->check_for_slow(); }
 
     /// Stops taking deliveries, finishes, acks and ends the threads. False if that took longer than settings.drain or
     /// another signal came: then the process must exit at once, because threads may still be running.

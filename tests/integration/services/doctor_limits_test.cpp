@@ -66,6 +66,27 @@ TEST_CASE("skald doctor names a snapshot that keeps dead rows from being removed
     }));
 }
 
+TEST_CASE("skald doctor names what a process of the service has had in a transaction for long, and how to end it")
+{
+    fresh_database db{"slow"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    CHECK(level(run_skald(db, {"doctor", "--json"}, false).object(), "slow steps") == "ok");
+    pqxx::connection others{db.url() + "?application_name=skald/orders2/lane"};
+    pqxx::nontransaction{others}.exec("BEGIN; SELECT 1");
+    pqxx::connection lane{db.url() + "?application_name=skald/orders/lane"};
+    pqxx::nontransaction{lane}.exec("BEGIN; SELECT 'what the step asked'");
+    told seen;
+    CHECK(wait_until([&] {
+        seen = run_skald(db, {"doctor", "--json"}, false);
+        return level(seen.object(), "slow steps") == "warning";
+    }));
+    CHECK_MESSAGE(says(seen, "session " + std::to_string(lane.backendpid()) + " (skald/orders/lane) has had"),
+                  seen.text);
+    CHECK(says(seen, "SELECT 'what the step asked'"));
+    CHECK(says(seen, "SELECT pg_cancel_backend(" + std::to_string(lane.backendpid()) + ")"));
+    CHECK_MESSAGE(!says(seen, "orders2"), seen.text);
+}
+
 TEST_CASE("skald doctor says that no process is connected, and which sagas no process here has ever had a step of")
 {
     fresh_database db{"unseen"};
