@@ -221,12 +221,12 @@ TEST_CASE("a signal that does not fit its type is not forgotten, and its step sa
         all.at("till").make_started_due();
         all.run_all();
     }
-    CHECK(all.at("till").db.one("SELECT tries FROM skald.started") == "3");
+    // More than once each where this takes longer than its wait.
     auto const lines = all.at("till").log().lines("step.not_settled");
-    REQUIRE(lines.size() == 3);
+    REQUIRE(lines.size() >= 3);
+    CHECK(all.at("till").db.one("SELECT tries FROM skald.started") == std::to_string(lines.size()));
     CHECK(lines[0].starts_with("now error "));
-    CHECK(lines[1].starts_with("now debug "));
-    CHECK(lines[2].starts_with("now debug "));
+    CHECK(std::all_of(lines.begin() + 1, lines.end(), [](auto const& line) { return line.starts_with("now debug "); }));
 }
 
 TEST_CASE("what is not due costs nothing, however much it is")

@@ -12,8 +12,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <sstream>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 using namespace skald;
 using namespace skald::test;
@@ -211,12 +215,25 @@ private:
     }
 };
 
-std::string first_difference(std::string const& one, std::string const& other)
+std::vector<std::string> sorted_lines(std::string const& text)
 {
-    auto const at = std::ranges::mismatch(one, other).in1 - one.begin();
-    auto const from = one.rfind('\n', static_cast<std::size_t>(at)) + 1;
-    return "C++ " + one.substr(from, one.find('\n', from) - from) + "\nSQL " +
-           other.substr(from, other.find('\n', from) - from);
+    std::vector<std::string> all;
+    std::istringstream from{text};
+    for (std::string line; std::getline(from, line);) all.push_back(line);
+    std::ranges::sort(all);
+    return all;
+}
+
+std::string differences(std::string const& cpp, std::string const& sql)
+{
+    auto const ones = sorted_lines(cpp), others = sorted_lines(sql);
+    std::string text;
+    std::vector<std::string> only;
+    std::ranges::set_difference(ones, others, std::back_inserter(only));
+    for (auto const& line : std::exchange(only, {})) text += "\nonly in C++ " + line;
+    std::ranges::set_difference(others, ones, std::back_inserter(only));
+    for (auto const& line : only) text += "\nonly in SQL " + line;
+    return text;
 }
 
 constexpr int in_a_story = 12;
@@ -241,7 +258,7 @@ std::string tell(int number, in_cpp& cpp, in_sql& sql, std::string& rows)
     rows = cpp.rows();
     auto const other = sql.rows();
     if (rows == other) return {};
-    return "story " + std::to_string(number) + came + '\n' + first_difference(rows, other);
+    return "story " + std::to_string(number) + came + differences(rows, other);
 }
 
 }  // namespace

@@ -43,8 +43,8 @@ struct dispatcher_options
     /// After this time a step that has not returned is logged. Such deliveries, when they are tried again here, run in
     /// half of the lanes: what waits for something that does not come must not stop the rest each time.
     std::chrono::milliseconds slow_after{5'000};
-    /// After this time the rest of its batch runs elsewhere. Longer than a transaction may be silent, so that the server
-    /// has ended it by then.
+    /// After this time the rest of its batch runs elsewhere. Longer than a transaction may be silent, so that the
+    /// server has ended it by then.
     std::chrono::milliseconds hang_after{40'000};
     delivery_recording* recording{};  // null: none
 };
