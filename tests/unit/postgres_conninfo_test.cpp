@@ -103,6 +103,10 @@ TEST_CASE("what can never connect is told at once, by its name, and without a pa
           "DATABASE_URL: libpq says: invalid sslmode value: \"nonsense\"");
     CHECK(complaint("host=db target_session_attrs=writer").find("\"writer\"") != std::string::npos);
     CHECK(complaint("service=no-such-service").find("no-such-service") != std::string::npos);
+    for (std::string const url :
+         {"postgresql://app:s?crets=1@db/shop?pgbouncer=true",
+          "postgres://db?ssl=true&pgbouncer=", "postgresql:///?sslmode=require&pgbouncer=true&options=-c%20x%3D1"})
+        CHECK(complaint(url) == "DATABASE_URL: libpq has no parameter `pgbouncer`; leave it out");
     for (std::string const name : {"sslrootcert", "sslcert", "sslkey", "sslcrl"})
         CHECK(complaint("postgresql://app:secret@db/shop?sslmode=verify-full&" + name + "=/no/such.pem") ==
               "DATABASE_URL: " + name + " (/no/such.pem) can't be read: No such file or directory");

@@ -115,6 +115,8 @@ TEST_CASE("no setting may be said and be empty: it would mean off, or plain HTTP
     }
     for (auto const* variable : {"SKALD_HTTP_LISTEN", "SKALD_HTTP_TLS_CERTIFICATE", "SKALD_HTTP_TLS_KEY"})
         CHECK(refusal_of(variable, "") == std::string{variable} + ": empty; leave it out to have the default (none)");
+    for (auto const* nothing : {" ", "\t\n"})
+        CHECK(refusal_of("DATABASE_URL", nothing).starts_with("DATABASE_URL: empty; leave it out to have the default"));
     CHECK(refusal_of("SKALD_HEALTH_LISTEN", "") ==
           "SKALD_HEALTH_LISTEN: empty; leave it out to have the default (127.0.0.1:0)");
 }

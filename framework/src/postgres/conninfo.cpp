@@ -2,9 +2,12 @@
 
 #include <skald/errors.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <functional>
 #include <memory>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -36,6 +39,38 @@ bool has_numeric_port(PQconninfoOption const* options)
     return true;
 }
 
+// Of a URL: where its parameters begin, `?` included; its end if it has none.
+std::size_t find_parameters(std::string_view url)
+{
+    // After the user and password, which may hold anything but @ and /.
+    auto const authority = url.find("://") + 3;
+    auto const at = url.substr(authority, url.find('/', authority) - authority).find('@');
+    return std::min(url.find('?', at == std::string_view::npos ? authority : authority + at), url.size());
+}
+
+bool is_url(std::string_view text)
+{
+    return text.starts_with("postgresql://") || text.starts_with("postgres://");
+}
+
+// The first parameter of a URL that libpq does not have; empty if there is none, or what it is called might be a secret.
+std::string unknown_parameter(std::string_view url)
+{
+    if (!is_url(url)) return {};
+    std::set<std::string, std::less<>> known{"ssl"};
+    std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> const all{PQconndefaults(), &PQconninfoFree};
+    for (auto const* one = all.get(); one != nullptr && one->keyword != nullptr; ++one) known.insert(one->keyword);
+    url.remove_prefix(find_parameters(url));
+    while (!url.empty()) {
+        url.remove_prefix(1);
+        auto const name = url.substr(0, url.find_first_of("=&"));
+        bool const is_name = name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string_view::npos;
+        if (is_name && !name.empty() && !known.contains(name)) return std::string{name};
+        url.remove_prefix(std::min(url.find('&'), url.size()));
+    }
+    return {};
+}
+
 using settings_of_url = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)>;
 
 settings_of_url parse(std::string const& conninfo, std::string_view setting = database_url)
@@ -43,6 +78,8 @@ settings_of_url parse(std::string const& conninfo, std::string_view setting = da
     char* problem = nullptr;
     settings_of_url parsed{PQconninfoParse(conninfo.c_str(), &problem), &PQconninfoFree};
     PQfreemem(problem);  // it quotes the text it could not parse, which may be the password
+    if (auto const unknown = parsed ? std::string{} : unknown_parameter(conninfo); !unknown.empty())
+        throw configuration_error{std::string{setting} + ": libpq has no parameter `" + unknown + "`; leave it out"};
     if (!parsed || !has_numeric_port(parsed.get()))
         throw configuration_error{std::string{setting} +
                                   " is neither a URL (postgresql://user@host:port/database) nor a list of keywords "
@@ -109,20 +146,16 @@ std::string why_not_connected(std::string_view url, std::string const& error)
 std::string with_defaults(std::string_view url, std::string_view application_name, std::string_view session_attrs)
 {
     parse(std::string{url});
-    bool const is_url = url.starts_with("postgresql://") || url.starts_with("postgres://");
-    std::string const separator = is_url ? "&" : " ";
+    std::string const separator = is_url(url) ? "&" : " ";
 
     std::string ours = "application_name=" + std::string{application_name};
     for (auto const& [name, value] : defaults) ours.append(separator).append(name).append("=").append(value);
     // read-write: after a failover, the old primary is not used.
     ours.append(separator).append("target_session_attrs=").append(session_attrs);
-    if (!is_url) return ours + ' ' + std::string{url};
+    if (!is_url(url)) return ours + ' ' + std::string{url};
 
-    // After the user and password, which may hold anything but @ and /.
-    auto const authority = url.find("://") + 3;
-    auto const at = url.substr(authority, url.find('/', authority) - authority).find('@');
-    auto const question = url.find('?', at == std::string_view::npos ? authority : authority + at);
-    auto const theirs = question == std::string_view::npos ? std::string_view{} : url.substr(question + 1);
+    auto const question = find_parameters(url);
+    auto const theirs = question == url.size() ? std::string_view{} : url.substr(question + 1);
     return std::string{url.substr(0, question)} + '?' + ours + (theirs.empty() ? "" : "&") + std::string{theirs};
 }
 

@@ -29,7 +29,7 @@ catch (std::invalid_argument const& right) {
 void set_unless_empty(config& c, setting const& s, std::string_view value, std::string_view named)
 {
     set(c, s, value, named);
-    if (!value.empty()) return;
+    if (value.find_first_not_of(" \t\r\n") != std::string_view::npos) return;
     auto const usual = s.show(config{});
     throw configuration_error{fmt::format("{}: empty; leave it out to have the default ({})", named,
                                           usual.empty() ? "none" : std::string_view{usual})};
@@ -81,7 +81,7 @@ void apply_variable(config& c, std::string const& name, std::string const& value
             return set(c, *s, read_secret(name, value), name);
     if (core::is_failpoint_setting(name)) return check_failpoint_setting(name, value);
     if (name.starts_with("SKALD_"))
-        throw configuration_error{name + " is no setting of Skald's; --help-all lists them all"};
+        throw configuration_error{name + " is no setting of Skald's; a service's --help-all lists them all"};
 }
 
 void apply_arguments(config& c, std::vector<std::string> const& arguments)
