@@ -53,7 +53,7 @@ bool is_url(std::string_view text)
     return text.starts_with("postgresql://") || text.starts_with("postgres://");
 }
 
-// The first parameter of a URL that libpq does not have; empty if there is none, or what it is called might be a secret.
+// The first parameter of a URL that libpq does not have; empty if there is none, or it does not look like a name.
 std::string unknown_parameter(std::string_view url)
 {
     if (!is_url(url)) return {};
