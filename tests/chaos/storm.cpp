@@ -1,5 +1,6 @@
 #include "storm.hpp"
 
+#include "plan.hpp"
 #include "shop_processes.hpp"
 #include "strangers.hpp"
 
@@ -24,46 +25,11 @@ using skald::rig::orders, skald::rig::service_count, skald::rig::service_names;
 constexpr std::size_t faults_at_once_max = 3;
 constexpr auto tick_length = 10ms;
 constexpr auto between_refreshes = 500ms;
+constexpr auto between_replays = 5s;
 constexpr auto start_patience = 60s;
 constexpr auto quiet_patience = 10s;
 constexpr auto drain_patience = 25s;
 constexpr int unfinished_shown = 10;
-
-int order_count(settings const& chosen)
-{
-    return std::max(1, static_cast<int>(chosen.minutes * 60 * chosen.orders_per_second));
-}
-
-// One in ten is placed at the other home.
-std::size_t kiosk_orders(settings const& chosen)
-{
-    return static_cast<std::size_t>(order_count(chosen) / 10);
-}
-
-/// The orders at both homes. Some of them kill the service that charges them. None of these ends its session too: a
-/// process counts that in memory, so it would take hundreds of processes until its attempts are exhausted.
-skald::rig::order_plan draw_plan(settings const& chosen)
-{
-    auto plan = skald::rig::make_plan(order_count(chosen) + static_cast<int>(kiosk_orders(chosen)), chosen.seed);
-    // Kafka notices a death only after a session timeout.
-    std::size_t const every = chosen.transport == "kafka" ? 1'000 : 200;
-    for (std::size_t i = every / 2; i < plan.orders.size(); i += every) {
-        auto& order = plan.orders[i];
-        if (ends_its_session(order.cents)) continue;
-        order.customer = fmt::format("deadly-{}", i);
-        plan.wallets[order.customer] = order.cents;
-    }
-    return plan;
-}
-
-/// The kiosk's orders are not the shop's any more.
-std::vector<skald::rig::planned_order> take_kiosk_orders(skald::rig::order_plan& plan, settings const& chosen)
-{
-    auto const first = plan.orders.end() - static_cast<std::ptrdiff_t>(kiosk_orders(chosen));
-    std::vector<skald::rig::planned_order> const taken{first, plan.orders.end()};
-    plan.orders.erase(first, plan.orders.end());
-    return taken;
-}
 
 }  // namespace
 
@@ -152,8 +118,13 @@ void storm::calm_down()
     resume_all(chosen_.shop.orders_database);
     auto const began = clock::now();
     auto last_end = began;
+    auto replay_from = began;
     while (!has_come_to_rest() && clock::now() - last_end < chosen_.calm_max) {
         kiosk_.place_due();
+        if (clock::now() >= replay_from) {
+            summary_.replayed += replay_deadly(chosen_.shop.payments_database);
+            replay_from = clock::now() + between_replays;
+        }
         auto const ended = census_.ended();
         tick();
         if (census_.ended() != ended) last_end = clock::now();
@@ -384,8 +355,8 @@ catch (pqxx::failure const&) {
 
 bool storm::has_come_to_rest()
 {
-    return databases_ && load_.finished() && census_.running == 0 &&
-           census_.ended() + census_.stuck >= load_.counters().accepted && is_quiet() && kiosk_.is_at_rest();
+    return databases_ && load_.finished() && census_.running == 0 && census_.ended() >= load_.counters().accepted &&
+           is_quiet() && kiosk_.is_at_rest();
 }
 
 bool storm::is_quiet()

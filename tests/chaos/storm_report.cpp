@@ -44,6 +44,7 @@ void print_report(storm_summary const& run)
     print_row("orders", grouped(run.orders));
     print_row("orders at another home", grouped(run.orders_elsewhere), "half of them with a deadline");
     print_row("processes that an order killed", grouped(run.killed_by_poison));
+    print_row("of these orders: parked, and replayed", grouped(run.replayed));
     print_row("requests sent twice", grouped(run.sent_twice));
     print_row("requests repeated after a fault", grouped(run.asked_again));
     print_row("answers 'in flight' (409)", grouped(run.answered_in_flight));
@@ -81,6 +82,7 @@ void write_json(storm_summary const& run, std::filesystem::path const& file)
                                       {"orders", run.orders},
                                       {"orders_elsewhere", run.orders_elsewhere},
                                       {"processes_killed_by_poison", run.killed_by_poison},
+                                      {"deadly_orders_replayed", run.replayed},
                                       {"requests_sent_twice", run.sent_twice},
                                       {"requests_repeated_after_a_fault", run.asked_again},
                                       {"answers_in_flight", run.answered_in_flight},

@@ -24,6 +24,7 @@ struct storm_summary
     int orders{};
     int orders_elsewhere{};  // in addition, at the other home
     int killed_by_poison{};  // processes
+    int replayed{};          // deliveries that were parked for killing processes, by an operator
     int sent_twice{};
     int answered_in_flight{};
     int asked_again{};

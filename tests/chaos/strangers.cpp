@@ -1,5 +1,7 @@
 #include "strangers.hpp"
 
+#include "plan.hpp"
+
 #include "support/amqp_hands.hpp"
 
 #ifdef ORDER_STORM_OVER_KAFKA
@@ -164,6 +166,20 @@ void resume_all(std::string const& database_url)
     pqxx::nontransaction{connection}.exec(
         "SELECT skald.request_control('resume', s.scope, s.key, 'the storm is over', 'the storm') "
         "FROM skald.saga s JOIN skald.control c USING (scope, key) WHERE s.finished_at IS NULL AND c.action = 'pause'");
+}
+
+int replay_deadly(std::string const& database_url)
+{
+    int sent = 0;
+    unless_away(database_url, [&](pqxx::connection& c) {
+        pqxx::nontransaction tx{c};
+        auto const refused = tx.exec(
+            fmt::format("SELECT skald.replay_parked(id, 'storm') FROM skald.parked WHERE reason = 'delivery_limit' "
+                        "AND convert_from(body, 'UTF8')::jsonb->>'customer' LIKE '{}%'",
+                        deadly));
+        for (auto const& row : refused) sent += row[0].is_null() ? 1 : 0;
+    });
+    return sent;
 }
 
 void crowd_the_door(std::uint16_t port, random_source& random, milliseconds lasts)

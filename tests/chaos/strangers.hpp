@@ -24,6 +24,10 @@ void issue_commands(std::string const& database_url, random_source& random, mill
 /// Resumes what a struck server has left paused. Throws pqxx's exceptions.
 void resume_all(std::string const& database_url);
 
+/// Sends deadly orders again that came back so often that they were parked. That is right: a busy machine takes long to
+/// find which of many it is that kills. Returns how many. The url is that of payments.
+int replay_deadly(std::string const& database_url);
+
 /// Clients that send half a request, bytes that are not HTTP, or read no response: a few hundred connections.
 void crowd_the_door(std::uint16_t port, random_source& random, milliseconds lasts);
 
