@@ -72,8 +72,9 @@ TEST_CASE("of a step that is tried again it says how often it failed, and with w
     CHECK(explain(s) ==
           "running: arrange-shipping failed 2 times at shipping, last at 2026-01-31 11:59:20Z (40 s ago): no "
           "bridge; it is tried again by itself.");
-    s.steps[2].record = was(step_status::retrying, 40s, 1, "no bridge");
+    s.steps[2].record = was(step_status::retrying, 40s, 1, "no bridge.");
     CHECK(explain(s).find("failed once at shipping") != std::string::npos);
+    CHECK(explain(s).find(": no bridge; it is tried again") != std::string::npos);  // without the error's own full stop
     s.steps[2].record = was(step_status::retrying, 40s, 0, "snoozed");
     CHECK(explain(s) == "running: arrange-shipping is snoozed at shipping since 2026-01-31 11:59:20Z (40 s ago).");
     s.steps[2].record = was(step_status::retrying, 40s, 0, "waits for a process that has it: version 2");

@@ -27,7 +27,7 @@ void examine_slow(pqxx::connection& c, std::string_view service, findings& found
     if (rows.empty())
         found.push_back({"slow steps", health::ok,
                          "no transaction of the service that this role may see has been open for over 5 s", ""});
-    for (auto const& row : rows)
+    for (auto const& row : rows) {
         found.push_back({"slow steps", health::warning,
                          fmt::format("session {} ({}) has had a transaction open for {} s, {}, and waits for {}: {}",
                                      row["pid"].c_str(), row["application"].c_str(), row["seconds"].c_str(),
@@ -36,6 +36,7 @@ void examine_slow(pqxx::connection& c, std::string_view service, findings& found
                                      "names the delivery (`step.slow`); `SELECT pg_cancel_backend({})` fails the "
                                      "attempt at once",
                                      row["pid"].c_str())});
+    }
 }
 
 void examine_own_tables(pqxx::connection& c, findings& found)

@@ -19,9 +19,11 @@ std::string when(core::instant at, core::instant now)
     return fmt::format("{} {}Z ({} ago)", text.substr(0, 10), text.substr(11, 8), in_words(now - at));
 }
 
+// Without the full stop that it may have: the sentence goes on, or has its own.
 std::string because(std::string const& why)
 {
-    return why.empty() ? std::string{} : ": " + why;
+    if (why.empty()) return {};
+    return ": " + why.substr(0, why.find_last_not_of(".\n") + 1);
 }
 
 std::string command_line(std::string_view verb, core::saga_id const& id, std::string_view rest = {})
