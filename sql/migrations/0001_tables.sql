@@ -108,6 +108,7 @@ CREATE TABLE skald.service (
     id       uuid    NOT NULL DEFAULT gen_random_uuid(),
     place    text    NOT NULL DEFAULT skald.place(),
     epoch    bigint  NOT NULL DEFAULT 1,
+    forgot_before timestamptz,  -- records of what ended before were deleted, to the hour: what comes again from then would run again
     CONSTRAINT one_service_owns_a_database PRIMARY KEY (only_one),
     CONSTRAINT only_one_is_true CHECK (only_one)
 );

@@ -274,6 +274,9 @@ BEGIN
     SELECT (SELECT count(*) FROM e), (SELECT count(*) FROM i) + (SELECT count(*) FROM c) + 0 * (SELECT count(*) FROM told)
       INTO expired, gone;
     records := records + gone;
+    IF records > 0 THEN
+        UPDATE skald.service SET forgot_before = before WHERE forgot_before < before - interval '1 hour' OR forgot_before IS NULL;
+    END IF;
 END $$;
 
 -- Records that sagas of another home have ended: members are {scope, key, home, steps, ended_at}.

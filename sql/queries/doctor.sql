@@ -53,16 +53,16 @@ SELECT pid, application_name AS application, state, extract(epoch FROM clock_tim
    AND xact_start < clock_timestamp() - interval '5 s'
  ORDER BY xact_start LIMIT 10
 
--- Whoever has kept VACUUM from removing what is dead, which is most of an outbox, for over 5 s.
+-- Whoever has kept VACUUM from removing what is dead, which is most of an outbox, for over 5 s. Sessions of other databases do not.
 -- name: doctor_xmin
 SELECT format('pid %s (user %s, application %s, %s)', pid, coalesce(usename, '?'), coalesce(nullif(application_name, ''), backend_type),
               coalesce(state, 'no state')) AS holder, extract(epoch FROM clock_timestamp() - xact_start)::bigint AS seconds
   FROM pg_stat_activity
  WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND xact_start < clock_timestamp() - interval '5 s'
-   AND backend_type <> 'autovacuum worker'
+   AND backend_type <> 'autovacuum worker' AND (datname = current_database() OR datname IS NULL)
  UNION ALL
 SELECT 'prepared transaction ' || gid, extract(epoch FROM clock_timestamp() - prepared)::bigint
-  FROM pg_prepared_xacts WHERE prepared < clock_timestamp() - interval '5 s'
+  FROM pg_prepared_xacts WHERE prepared < clock_timestamp() - interval '5 s' AND database = current_database()
  UNION ALL
 SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (nobody reads it)' END, NULL
   FROM pg_replication_slots WHERE NOT active OR age(coalesce(xmin, catalog_xmin)) > 1000000

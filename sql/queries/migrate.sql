@@ -39,7 +39,9 @@ SELECT format(g.statement, :role::text) AS statement
 INSERT INTO skald.service (name) VALUES (:service::text) ON CONFLICT DO NOTHING
 
 -- name: owner_of_database
-SELECT name, id::text AS id, concat(id, ' ', skald.place()) AS identity, place <> skald.place() AS is_copy FROM skald.service
+SELECT name, id::text AS id, concat(id, ' ', skald.place()) AS identity, place <> skald.place() AS is_copy,
+       extract(epoch FROM forgot_before)::bigint AS forgot_before
+  FROM skald.service
 
 -- On a schema of any version.
 -- name: name_of_owner

@@ -321,13 +321,19 @@ TEST_CASE("a group without an offset takes nothing where records are older than 
     }
 }
 
-TEST_CASE("a group without an offset begins with the first record where all are young")
+TEST_CASE(
+    "a group without an offset begins with the first record where all are younger than that, and than what was purged")
 {
     kafka_fixture f;
-    auto const service = f.service();
-    f.make_topic("skald." + service);
-    f.write("skald." + service, "key", {}, "young", days{29});
-    CHECK(collect(*f.transport().subscribe({service, 10}), 1).size() == 1);
+    for (bool const is_purged : {false, true}) {
+        auto const service = f.service();
+        f.make_topic("skald." + service);
+        f.write("skald." + service, "key", {}, "young", days{29});
+        auto const now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+        auto const all = f.transport().subscribe({service, 10, {}, {}, now - days{is_purged ? 28 : 30}});
+        if (is_purged) CHECK(wait_until([&] { return !all->available(); }));
+        else CHECK(collect(*all, 1).size() == 1);
+    }
 }
 
 TEST_CASE("a stopped process that does not settle what it has holds up others no longer than the drain")

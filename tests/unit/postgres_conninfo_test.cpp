@@ -107,6 +107,9 @@ TEST_CASE("what can never connect is told at once, by its name, and without a pa
          {"postgresql://app:s?crets=1@db/shop?pgbouncer=true",
           "postgres://db?ssl=true&pgbouncer=", "postgresql:///?sslmode=require&pgbouncer=true&options=-c%20x%3D1"})
         CHECK(complaint(url) == "DATABASE_URL: libpq has no parameter `pgbouncer`; leave it out");
+    for (std::string const wrong : {"port=99999", "port=5432,x", "connect_timeout=abc", "port=-1"})
+        CHECK(complaint("host=a,b " + wrong).find("a port is at most 65535") != std::string::npos);
+    CHECK(complaint("host=a,b port=5432, connect_timeout=3") == "");
     for (std::string const name : {"sslrootcert", "sslcert", "sslkey", "sslcrl"})
         CHECK(complaint("postgresql://app:secret@db/shop?sslmode=verify-full&" + name + "=/no/such.pem") ==
               "DATABASE_URL: " + name + " (/no/such.pem) can't be read: No such file or directory");

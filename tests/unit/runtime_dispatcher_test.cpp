@@ -161,6 +161,22 @@ TEST_CASE("one alone that could not be processed comes again a while later, and 
     CHECK(d.work->take(10s).tasks[0].tries == 1);
 }
 
+TEST_CASE("one that may have ended its session itself comes again behind the others, and one that did not before them")
+{
+    for (auto const why : {failure::connection_lost, failure::unavailable}) {
+        depot d{{4, 1, 1}, {.concurrency = 1}};
+        d.arrive("pack", "lost");
+        d.broken(d.take(), why, reaction::again);
+        d.arrive("pack", "1");
+        d.arrive("pack", "2");
+        auto one = d.take();
+        REQUIRE(keys(one) == "1:pack");
+        CHECK(d.work->take(200ms).tasks.empty());  // meanwhile it is due
+        d.finished(std::move(one));
+        CHECK(keys(d.take()) == (why == failure::connection_lost ? "2:pack" : "lost:pack"));
+    }
+}
+
 TEST_CASE("many lanes at once are handed each delivery once, and none is left behind")
 {
     depot d{{4, 8, 1}, {.concurrency = 1}, {.concurrency = 2}};

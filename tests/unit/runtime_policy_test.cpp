@@ -14,6 +14,8 @@ TEST_CASE("alone, what the step did is recorded; among several, all run again so
 {
     CHECK(react(failure::member_ended, {1, 0, false}) == reaction::record);
     CHECK(react(failure::member_ended, {2, 0, false}) == reaction::guard_each);
+    CHECK(react(failure::member_ended, {.members = 2, .took_long = true}) == reaction::each_alone);
+    CHECK(react(failure::member_ended, {.members = 1, .took_long = true}) == reaction::record);
 }
 
 TEST_CASE("whoever was in another's way is tried again, several as well, and it costs no attempt")

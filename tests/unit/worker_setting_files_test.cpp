@@ -62,6 +62,12 @@ TEST_CASE("a secret is read from the file that is named, without the line's end"
     CHECK(read({{"SKALD_LANES_FILE", lanes.path()}}).lanes == 7);
 }
 
+TEST_CASE("a file with nothing but blanks is no way to have the default")
+{
+    temporary_file const blank{" \n"};
+    CHECK(contains(complaint({{"DATABASE_URL_FILE", blank.path()}}), "DATABASE_URL_FILE: empty"));
+}
+
 TEST_CASE("a wrong value in a file is an error that names the variable")
 {
     temporary_file const lanes{"many\n"};

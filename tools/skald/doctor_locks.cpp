@@ -28,14 +28,16 @@ void examine_slow(pqxx::connection& c, std::string_view service, findings& found
         found.push_back({"slow steps", health::ok,
                          "no transaction of the service that this role may see has been open for over 5 s", ""});
     for (auto const& row : rows) {
-        found.push_back({"slow steps", health::warning,
-                         fmt::format("session {} ({}) has had a transaction open for {} s, {}, and waits for {}: {}",
-                                     row["pid"].c_str(), row["application"].c_str(), row["seconds"].c_str(),
-                                     row["state"].c_str(), row["waits_for"].c_str(), row["query"].c_str()),
-                         fmt::format("its lane does nothing else, at most until SKALD_STATEMENT_TIMEOUT_MS; the log "
-                                     "names the delivery (`step.slow`); `SELECT pg_cancel_backend({})` fails the "
-                                     "attempt at once",
-                                     row["pid"].c_str())});
+        found.push_back(
+            {"slow steps", health::warning,
+             fmt::format("session {} ({}) has had a transaction open for {} s, {}, and waits for {}: {}",
+                         row["pid"].c_str(), row["application"].c_str(), row["seconds"].c_str(), row["state"].c_str(),
+                         row["waits_for"].c_str(), row["query"].c_str()),
+             fmt::format("its lane does nothing else, at most for SKALD_STATEMENT_TIMEOUT_MS, in COMMIT for "
+                         "SKALD_COMMIT_TIMEOUT_MS longer; the log names the delivery (`step.slow`); `SELECT "
+                         "pg_cancel_backend({})` ends the statement: its attempt fails, or, of a batch, each "
+                         "delivery runs alone then",
+                         row["pid"].c_str())});
     }
 }
 

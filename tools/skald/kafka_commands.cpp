@@ -46,7 +46,7 @@ finding judge_group(kafka_detail::inspection const& seen, postgres::ownership co
                                    owner.service, waiting, seen.members);
     if (seen.members == 0)
         return {"group", waiting > 0 ? health::problem : health::warning, means,
-                "no process consumes: start the service"};
+                "no process consumes: start the service; if it runs, its log says why (`broker.lost`)"};
     int partitions = 0;
     for (auto const& one : seen.topics) partitions = std::max(partitions, one.partitions);
     if (seen.members > partitions && partitions > 0)

@@ -174,7 +174,8 @@ void consumer::open(rd_kafka_topic_partition_t& one)
 void consumer::refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64_t low)
 {
     using namespace std::chrono;
-    auto const since = floor<milliseconds>(system_clock::now()) - settings_.guarded + 1h;  // clocks differ
+    auto since = floor<milliseconds>(system_clock::now()) - settings_.guarded + 1h;  // clocks differ
+    if (settings_.who.forgot_before) since = std::max(since, sys_time<milliseconds>{*settings_.who.forgot_before} + 2h);
     auto const first = make_list();
     rd_kafka_topic_partition_list_add(first.get(), one.topic, one.partition)->offset = since.time_since_epoch().count();
     check(rd_kafka_offsets_for_times(client_.raw(), first.get(), answer_within_ms), "asking how old a partition is");
@@ -185,9 +186,10 @@ void consumer::refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64
     auto const topic = std::string{one.topic};
     throw client_lost{
         "the group skald." + service + " has no offset of partition " + std::to_string(one.partition) + " of " + topic +
-        ", and there are records older than SKALD_RETENTION_DAYS: nobody knows whether "
-        "they have run. Say where to begin: kafka-consumer-groups.sh --group skald." +
-        service + " --topic " + topic + " --reset-offsets (docs/kafka.md, \"A group that has lost its place\")"};
+        ", and there are records older than SKALD_RETENTION_DAYS, or than what was purged: nobody knows whether they "
+        "have run. Say where to begin: kafka-consumer-groups.sh --group skald." +
+        service + " --topic " + topic + ':' + std::to_string(one.partition) +
+        " --reset-offsets (docs/kafka.md, \"A group that has lost its place\")"};
 }
 
 bool consumer::is_drained() const

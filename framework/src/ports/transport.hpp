@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -128,6 +129,7 @@ struct subscriber
     std::uint16_t prefetch{};  // how many deliveries may be out (taken or waiting to be) and not yet acked
     std::string database{};    // identifies the service's database; empty: not compared
     std::vector<handler_queue> handlers{};
+    std::optional<std::chrono::sys_seconds> forgot_before{};  // the guard's records from before are gone, to the hour
 };
 
 /// In what transports may differ.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <functional>
 #include <memory>
 #include <set>
@@ -31,11 +32,27 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> defaults{
 }};
 
 // libpq finds out only when it connects, and then it looks like a server that is unavailable.
-bool has_numeric_port(PQconninfoOption const* options)
+bool is_whole(std::string_view text, int max)
 {
-    for (; options->keyword != nullptr; ++options)
-        if (std::string_view{options->keyword} == "port" && options->val != nullptr)
-            return std::string_view{options->val}.find_first_not_of("0123456789,") == std::string_view::npos;
+    int value{};
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} && end == text.data() + text.size() && value >= 0 && value <= max;
+}
+
+bool has_right_numbers(PQconninfoOption const* options)
+{
+    for (; options->keyword != nullptr; ++options) {
+        std::string_view const name{options->keyword};
+        std::string_view text{options->val != nullptr ? options->val : ""};
+        if (text.empty()) continue;
+        if (name == "connect_timeout" && !is_whole(text, 1'000'000)) return false;
+        if (name != "port") continue;
+        while (!text.empty()) {
+            auto const one = text.substr(0, text.find(','));
+            if (!one.empty() && !is_whole(one, 65'535)) return false;
+            text.remove_prefix(std::min(one.size() + 1, text.size()));
+        }
+    }
     return true;
 }
 
@@ -80,10 +97,12 @@ settings_of_url parse(std::string const& conninfo, std::string_view setting = da
     PQfreemem(problem);  // it quotes the text it could not parse, which may be the password
     if (auto const unknown = parsed ? std::string{} : unknown_parameter(conninfo); !unknown.empty())
         throw configuration_error{std::string{setting} + ": libpq has no parameter `" + unknown + "`; leave it out"};
-    if (!parsed || !has_numeric_port(parsed.get()))
-        throw configuration_error{std::string{setting} +
-                                  " is neither a URL (postgresql://user@host:port/database) nor a list of keywords "
-                                  "(host=... dbname=...) that libpq understands"};
+    if (!parsed || !has_right_numbers(parsed.get()))
+        throw configuration_error{
+            std::string{setting} +
+            " is neither a URL (postgresql://user@host:port/database) nor a list of keywords "
+            "(host=... dbname=...) that libpq understands; a port is at most 65535, connect_timeout a "
+            "number of seconds"};
     return parsed;
 }
 

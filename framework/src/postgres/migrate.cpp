@@ -73,7 +73,11 @@ ownership read_owner(pqxx::row const& row)
     return {.service = row["name"].c_str(),
             .database = row["id"].c_str(),
             .identity = row["identity"].c_str(),
-            .is_copy = row["is_copy"].as<bool>()};
+            .is_copy = row["is_copy"].as<bool>(),
+            .forgot_before = row["forgot_before"].is_null()
+                                 ? std::nullopt
+                                 : std::optional{std::chrono::sys_seconds{
+                                       std::chrono::seconds{row["forgot_before"].as<std::int64_t>()}}}};
 }
 
 // As with a role that is called skald, since search_path begins with "$user".

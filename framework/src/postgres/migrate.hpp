@@ -6,6 +6,8 @@
 #include <pqxx/connection>
 #include <pqxx/result>
 
+#include <chrono>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -89,7 +91,8 @@ struct ownership
     std::string database;
     std::string identity;
     bool is_copy{};
-    std::string place{};  // "hotels at 127.0.0.1:5432", of own_database()
+    std::string place{};                                      // "hotels at 127.0.0.1:5432", of own_database()
+    std::optional<std::chrono::sys_seconds> forgot_before{};  // records of what ended before are gone, to the hour
 };
 
 ownership owner_of(pqxx::connection& c);

@@ -210,10 +210,14 @@ dispatcher::step& dispatcher::step_of(task const& t)
     return limits_.try_emplace(name, name, bounds, steps_.limit_of(name)).first->second;
 }
 
+// What may have ended its session itself waits behind the others: hundreds of them would keep all else from running.
 void dispatcher::put_back_due(clock::time_point now)
 {
     auto const due = later_.upper_bound(now);
-    for (auto it = later_.begin(); it != due; ++it) put(std::move(it->second), true);
+    for (auto it = later_.begin(); it != due; ++it) {
+        bool const at_front = it->second.lost == 0;
+        put(std::move(it->second), at_front);
+    }
     later_.erase(later_.begin(), due);
 }
 

@@ -42,7 +42,7 @@ struct dispatcher_options
     bool must_be_signed{};         // false: what is not signed is only logged
     /// After this time a step that has not returned is logged. Such deliveries, when they are tried again here, run in
     /// half of the lanes: what waits for something that does not come must not stop the rest each time.
-    std::chrono::milliseconds slow_after{5'000};
+    std::chrono::milliseconds slow_after{long_run};
     /// After this time the rest of its batch runs elsewhere. Longer than a transaction may be silent, so that the
     /// server has ended it by then.
     std::chrono::milliseconds hang_after{40'000};

@@ -105,8 +105,8 @@ std::optional<run_result::setback> executor::after_abort(attempt& a, aborted&& m
     if (first.second && !a.is_one())
         return run_result::setback{met.why, reaction::each_alone, std::move(met.error), met.member};
     bool const runs_nothing = a.is_recording || first.refused;
-    auto const then = react(
-        met.why, {a.tasks.size(), first.tries, runs_nothing, first.lost, a.finishes_first, first.delivery.returns});
+    auto const then = react(met.why, {a.tasks.size(), first.tries, runs_nothing, first.lost, a.finishes_first,
+                                      first.delivery.returns, a.ran >= long_run});
     if (then == reaction::again || then == reaction::each_alone)
         return run_result::setback{met.why, then, std::move(met.error), met.member};
     // Of what was rolled back, only how this member ended is known: the others run again.
@@ -143,6 +143,7 @@ step_result executor::end_of(aborted&& met)
 std::optional<executor::aborted> executor::try_once(attempt& a)
 try {
     a.is_claimed = false;
+    a.says_running(running_member::none);
     auto const began = clock::now();
     auto const claimed = claim(a);
     a.is_claimed = true;
@@ -363,6 +364,7 @@ void executor::commit_steps(attempt& a, std::span<ports::claim_answer const> cla
                          changes.parked.empty() && changes.records.empty() && changes.progress.empty() &&
                          changes.repeated.empty();
     SKALD_FAILPOINT_IF(is_idle, "step.duplicate");
+    if (a.is_one()) a.says_running(0);  // its deferred constraints may take long too
     {
         auto const timed = a.trace.part(is_idle ? "rollback" : "commit");
         if (!is_idle && a.finishes_first) store_.finish_step();
@@ -388,8 +390,7 @@ void executor::commit(ports::changes& changes)
 {
     SKALD_FAILPOINT("step.before_commit");
     bool const starts = !changes.started.empty();
-    auto const committed = [] {
-        // Before anything that was committed is dispatched.
+    auto const committed = [] {  // before anything that was committed is dispatched
         SKALD_FAILPOINT("step.committed");
     };
     out_.commit(store_, changes, committed);

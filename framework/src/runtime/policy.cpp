@@ -7,7 +7,9 @@ reaction react(failure what, situation const& s)
     bool const is_one = s.members == 1;
     auto const unless_recording = s.is_recording ? reaction::again : reaction::record;
     switch (what) {
-    case failure::member_ended: return is_one ? reaction::record : reaction::guard_each;
+    case failure::member_ended:
+        if (is_one) return reaction::record;
+        return s.took_long ? reaction::each_alone : reaction::guard_each;
     case failure::lock_timeout:
         return s.rolled_back < lock_timeouts_max ? reaction::again : is_one ? unless_recording : reaction::each_alone;
     case failure::contended:

@@ -3,6 +3,7 @@
 
 #include "ports/fault.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <string_view>
 
@@ -37,7 +38,11 @@ struct situation
     int lost{};           // how often its connection was lost while it was alone, before this time
     bool finished{};      // nothing of the step's was left to run when it was refused
     int returns{};        // how often its delivery came back
+    bool took_long{};     // the members ran for `long_run`
 };
+
+/// Where a member has run for so long, the others of its transaction need not wait for it again.
+inline constexpr std::chrono::seconds long_run{5};
 
 /// How often in a row a delivery may be rolled back before that counts as an attempt: whatever the server says, what
 /// never gets through must become visible in the end. Far more than a deadlock needs, since the step's limit has shrunk

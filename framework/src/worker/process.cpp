@@ -115,6 +115,7 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
             for (auto const& name : std::exchange(applied, {}))
                 log_.info("database.migrated", {{"migration", name}, {"database", owned.place}});
             database_id_ = owned.database;
+            forgot_before_ = owned.forgot_before;
             identity_->starts_as(owned.identity);
             if (!settings_.migrate_only) {
                 check_stored_at_start(settings_, service_, steps_, database("start"), log_);
@@ -146,7 +147,7 @@ void process::start()
     // Even a service without steps must receive what other services report about its sagas.
     auto const prefetch = static_cast<std::uint16_t>(
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));
-    deliveries_ = transport_->subscribe({service_, prefetch, database_id_, handler_queues()});
+    deliveries_ = transport_->subscribe({service_, prefetch, database_id_, handler_queues(), forgot_before_});
     if (!settings_.record_deliveries.empty()) recording_.emplace(settings_.record_deliveries, log_);
     work_ = std::make_unique<runtime::dispatcher>(
         runtime::dispatcher_options{.lanes = settings_.lanes,

@@ -115,6 +115,7 @@ private:
     std::optional<core::key_ring> const keys_;  // if messages are signed
     std::random_device seed_;
     std::string database_id_;
+    std::optional<std::chrono::sys_seconds> forgot_before_;  // as of the start
     std::shared_ptr<ports::body_store> bodies_;
     process_metrics counts_;
     std::shared_ptr<postgres::server_state> server_{std::make_shared<postgres::server_state>()};

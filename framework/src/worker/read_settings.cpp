@@ -78,7 +78,7 @@ void apply_variable(config& c, std::string const& name, std::string const& value
     if (auto const* s = find_variable(name)) return set_unless_empty(c, *s, value, name);
     if (name.ends_with(file_suffix))
         if (auto const* s = find_variable(std::string_view{name}.substr(0, name.size() - file_suffix.size())))
-            return set(c, *s, read_secret(name, value), name);
+            return set_unless_empty(c, *s, read_secret(name, value), name);
     if (core::is_failpoint_setting(name)) return check_failpoint_setting(name, value);
     if (name.starts_with("SKALD_"))
         throw configuration_error{name + " is no setting of Skald's; a service's --help-all lists them all"};
