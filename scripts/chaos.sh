@@ -63,7 +63,11 @@ done
 
 # shellcheck disable=SC2317 # called when the run ends
 before_stack_stops() {
-  if [[ $transport == kafka ]]; then "$root/scripts/kafka.sh" down --purge "$folder/kafka" >"$folder/logs/kafka-down.log" 2>&1
+  if [[ $transport == kafka ]]; then
+    # What a record that is missing has come to: whether it is in its topic, and what its group has settled.
+    find "$folder/kafka" -type d \( -name 'skald.*' -o -name '__consumer_offsets-*' \) -print0 |
+      tar --create --gzip --null --files-from - --file "$folder/logs/topics.tar.gz" 2>/dev/null || true
+    "$root/scripts/kafka.sh" down --purge "$folder/kafka" >"$folder/logs/kafka-down.log" 2>&1
   elif [[ $cluster ]]; then "$root/scripts/broker_cluster.sh" down "$folder/cluster" >"$folder/logs/cluster-down.log" 2>&1; fi
 }
 

@@ -13,8 +13,6 @@ namespace ports = skald::ports;
 
 namespace {
 
-using std::chrono::days;
-
 void send(kafka_fixture& f, std::vector<ports::outgoing> const& rows)
 {
     auto const publisher = f.transport().open_publisher();
@@ -296,44 +294,6 @@ TEST_CASE("a process whose database is another one takes nothing")
         CHECK(nothing_comes(*other));
     }
     CHECK(collect(*f.transport().subscribe({service, 10, "orders-of-here"}), 1).size() == 1);
-}
-
-TEST_CASE("a group without an offset takes nothing where records are older than the guard remembers")
-{
-    kafka_fixture f;
-    for (auto const& ages : {std::vector{31}, std::vector{31, 29}}) {
-        auto const service = f.service();
-        auto const topic = "skald." + service;
-        f.make_topic(topic);
-        for (auto const age : ages) f.write(topic, "key", {}, "body", days{age});
-        {
-            auto const refused = f.transport().subscribe({service, 10});
-            CHECK(wait_until([&] { return !refused->available(); }));
-            CHECK(refused->last_error().find("has no offset of partition 0 of " + topic) != std::string::npos);
-            CHECK(nothing_comes(*refused));
-        }
-        f.set_back(topic, 1);  // as an operator does
-        auto const subscription = f.transport().subscribe({service, 10});
-        send(f, batch({message_for(service, "next")}));
-        auto const taken = collect(*subscription, 1);
-        REQUIRE(taken.size() == 1);
-        CHECK(subscription->available());
-    }
-}
-
-TEST_CASE(
-    "a group without an offset begins with the first record where all are younger than that, and than what was purged")
-{
-    kafka_fixture f;
-    for (bool const is_purged : {false, true}) {
-        auto const service = f.service();
-        f.make_topic("skald." + service);
-        f.write("skald." + service, "key", {}, "young", days{29});
-        auto const now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-        auto const all = f.transport().subscribe({service, 10, {}, {}, now - days{is_purged ? 28 : 30}});
-        if (is_purged) CHECK(wait_until([&] { return !all->available(); }));
-        else CHECK(collect(*all, 1).size() == 1);
-    }
 }
 
 TEST_CASE("a stopped process that does not settle what it has holds up others no longer than the drain")

@@ -55,9 +55,30 @@ public:
     void write(std::string const& topic, std::string const& key, core::header_list const& headers,
                std::string const& value, std::chrono::milliseconds age = {})
     {
-        auto const at = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now()) - age;
         kafka::listener nobody;
         kafka::client producer{RD_KAFKA_PRODUCER, {{"bootstrap.servers", options().brokers}}, nobody};
+        produce(producer, topic, key, headers, value, age);
+    }
+
+    /// As write(): then the next record has not the next number, which the transaction's end has.
+    void write_in_transaction(std::string const& topic, core::header_list const& headers, std::string const& value)
+    {
+        kafka::listener nobody;
+        kafka::client producer{
+            RD_KAFKA_PRODUCER, {{"bootstrap.servers", options().brokers}, {"transactional.id", topic}}, nobody};
+        auto const begins = [&] {
+            return kafka::error_ptr{rd_kafka_init_transactions(producer.raw(), 10'000)} == nullptr;
+        };
+        REQUIRE(wait_until(begins));
+        REQUIRE(kafka::error_ptr{rd_kafka_begin_transaction(producer.raw())} == nullptr);
+        produce(producer, topic, "key", headers, value, {});
+        REQUIRE(kafka::error_ptr{rd_kafka_commit_transaction(producer.raw(), 10'000)} == nullptr);
+    }
+
+    static void produce(kafka::client& producer, std::string const& topic, std::string const& key,
+                        core::header_list const& headers, std::string const& value, std::chrono::milliseconds age)
+    {
+        auto const at = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now()) - age;
         kafka::headers_ptr made{rd_kafka_headers_new(headers.size())};
         for (auto const& [name, text] : headers)
             rd_kafka_header_add(made.get(), name.c_str(), -1, text.data(), static_cast<ssize_t>(text.size()));

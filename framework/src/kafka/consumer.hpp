@@ -28,6 +28,9 @@ struct consumer_settings
     bool declares{};
     std::chrono::milliseconds drain{5'000};  // how long what is out may hold up others, who are to have its partition
     std::chrono::hours guarded{24 * 30};     // how long the guard remembers what has run
+    /// Where records of the service's topics did not come: asked for again, and then believed.
+    std::shared_ptr<std::set<std::pair<place, std::int64_t>>> gaps{
+        std::make_shared<std::set<std::pair<place, std::int64_t>>>()};
 };
 
 /// Threads: one. Every function throws kafka_error if no broker answers, and client_lost after which a new one must be
@@ -101,6 +104,7 @@ private:
     void subscribe();
     void assign(rd_kafka_topic_partition_list_t& which);
     void open(rd_kafka_topic_partition_t& one);
+    void ask_for_missing(place const& where, std::int64_t from, std::int64_t to);
     void refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64_t low);
     void leave();
     bool is_drained() const;

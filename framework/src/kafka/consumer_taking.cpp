@@ -83,6 +83,7 @@ bool consumer::take_next(place const& where, partition& of, std::vector<ports::d
         throw kafka_error{rd_kafka_message_errstr(std::exchange(of.next, nullptr).get())};
     auto const offset = of.next->offset;
     if (offset < of.done.next()) throw client_lost{where.first + " has begun anew: it was made again"};
+    ask_for_missing(where, of.done.next(), offset);
     if (!of.done.has_room(offset)) return false;
     auto const as = routes_.read(*of.next);
     if (as.to.empty() || of.done.is_settled(offset)) {
@@ -104,6 +105,19 @@ bool consumer::take_next(place const& where, partition& of, std::vector<ports::d
         into.push_back(hand_over({where, record, to, returns}, as));
     }
     return true;
+}
+
+// Each record of the service's topics has the number after the one before, unless somebody writes transactions there.
+// So what is missing is asked for once more, on a new connection, before it is taken for nothing
+// (docs/adr/0063-what-kafka-does-not-hand-out-is-asked-for-again.md).
+void consumer::ask_for_missing(place const& where, std::int64_t from, std::int64_t to)
+{
+    if (from == to || std::ranges::find(routes_.foreign_topics(), where.first) != routes_.foreign_topics().end())
+        return;
+    if (!settings_.gaps->emplace(where, from).second) return;
+    throw client_lost{"of partition " + std::to_string(where.second) + " of " + where.first + " the records from " +
+                      std::to_string(from) + " to before " + std::to_string(to) +
+                      " did not come: they are asked for again"};
 }
 
 ports::delivery consumer::hand_over(copy one, routed_record const& as)

@@ -1,0 +1,71 @@
+// Where a group begins in a partition, and that it asks again for what should have come.
+#include "transport_kafka_fixture.hpp"
+
+using namespace skald::test;
+namespace ports = skald::ports;
+using std::chrono::days;
+
+namespace {
+
+void send(kafka_fixture& f, std::vector<ports::outgoing> const& rows)
+{
+    auto const publisher = f.transport().open_publisher();
+    REQUIRE(publisher->available());
+    REQUIRE(all_confirmed(publish(*publisher, rows)));
+}
+
+}  // namespace
+
+TEST_CASE("a group without an offset takes nothing where records are older than the guard remembers")
+{
+    kafka_fixture f;
+    for (auto const& ages : {std::vector{31}, std::vector{31, 29}}) {
+        auto const service = f.service();
+        auto const topic = "skald." + service;
+        f.make_topic(topic);
+        for (auto const age : ages) f.write(topic, "key", {}, "body", days{age});
+        {
+            auto const refused = f.transport().subscribe({service, 10});
+            CHECK(wait_until([&] { return !refused->available(); }));
+            CHECK(refused->last_error().find("has no offset of partition 0 of " + topic) != std::string::npos);
+            CHECK(nothing_comes(*refused));
+        }
+        f.set_back(topic, 1);  // as an operator does
+        auto const subscription = f.transport().subscribe({service, 10});
+        send(f, batch({message_for(service, "next")}));
+        auto const taken = collect(*subscription, 1);
+        REQUIRE(taken.size() == 1);
+        CHECK(subscription->available());
+    }
+}
+
+TEST_CASE(
+    "a group without an offset begins with the first record where all are younger than that, and than what was purged")
+{
+    kafka_fixture f;
+    for (bool const is_purged : {false, true}) {
+        auto const service = f.service();
+        f.make_topic("skald." + service);
+        f.write("skald." + service, "key", {}, "young", days{29});
+        auto const now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+        auto const all = f.transport().subscribe({service, 10, {}, {}, now - days{is_purged ? 28 : 30}});
+        if (is_purged) CHECK(wait_until([&] { return !all->available(); }));
+        else CHECK(collect(*all, 1).size() == 1);
+    }
+}
+
+TEST_CASE("records that do not come are asked for again, and what was never there holds up nothing")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto const all = f.transport().subscribe({service, 10});
+    for (auto const* value : {"1", "2"}) f.write_in_transaction("skald." + service, {}, value);
+    send(f, batch({message_for(service, "next")}));
+    std::set<std::string> bodies;  // some come more than once
+    CHECK(wait_until([&] {
+        for (auto const& one : all->take(10, 100ms)) bodies.insert(one.message.body);
+        return bodies.size() == 3;
+    }));
+    CHECK(f.log().has("the records from 1 to before 2 did not come: they are asked for again"));
+    CHECK(f.log().has("the records from 3 to before 4 did not come: they are asked for again"));
+}
