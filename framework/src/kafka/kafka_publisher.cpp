@@ -96,6 +96,7 @@ try {
     listener& me = *this;
     client_ = std::make_unique<client>(RD_KAFKA_PRODUCER, properties_of(properties_), me);
     topics_.clear();
+    last_offsets_.clear();
     for (auto& one : client_->topics(answer_within)) topics_.insert(std::move(one));
     schedule_.connected(clock::now());
     last_error_.clear();
@@ -134,12 +135,22 @@ void kafka_publisher::serve()
     }
 }
 
+// A broker that takes a message for one that it has (by the producer's sequence numbers) confirms it, with that one's
+// offset or with none. So does librdkafka. What is sent again at worst is there twice, and what is not may be nowhere.
+bool kafka_publisher::has_place_of_its_own(rd_kafka_message_t const& report)
+{
+    if (report.offset < 0) return false;
+    auto& last = last_offsets_.try_emplace({rd_kafka_topic_name(report.rkt), report.partition}, -1).first->second;
+    return std::exchange(last, std::max(last, report.offset)) < report.offset;
+}
+
 void kafka_publisher::delivered(rd_kafka_message_t const& report)
 {
     auto const one = *static_cast<sent const*>(report._private);  // lose() leaves no client that reports later
     sent_.erase(one.number);
     if (report.err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        receipts_.push_back({one.row, publish_status::confirmed, {}});
+        if (has_place_of_its_own(report)) receipts_.push_back({one.row, publish_status::confirmed, {}});
+        else receipts_.push_back({one.row, publish_status::unresolved, one.topic + ": confirmed without a new offset"});
         return;
     }
     std::string const why = rd_kafka_err2str(report.err);

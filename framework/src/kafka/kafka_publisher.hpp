@@ -47,6 +47,7 @@ private:
     };
 
     void delivered(rd_kafka_message_t const& report) override;
+    bool has_place_of_its_own(rd_kafka_message_t const& report);
 
     void serve();
     void connect();
@@ -60,8 +61,9 @@ private:
     core::logger& log_;
     transports::reconnect_schedule schedule_;
     transports::waker interrupted_;
-    std::set<std::string, std::less<>> topics_;  // known to exist
-    std::map<std::uint64_t, sent> sent_;         // without a report; what librdkafka reports with is here
+    std::set<std::string, std::less<>> topics_;   // known to exist
+    std::map<std::uint64_t, sent> sent_;          // without a report; what librdkafka reports with is here
+    std::map<place, std::int64_t> last_offsets_;  // confirmed by this client
     std::uint64_t last_number_{};
     std::vector<ports::receipt> receipts_;
     std::string last_error_{"not connected yet"};
