@@ -1,9 +1,11 @@
 // G5: a claim meets a record while a purge deletes it. Never `duplicate` for a run that is not there any
-// more, and never two that run.
+// more, and never two that run. And what a purge leaves for those who must know how far back the guard remembers.
+#include "postgres/migrate.hpp"
 #include "support/database.hpp"
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <future>
 #include <thread>
 
@@ -116,4 +118,22 @@ TEST_CASE("a purge does not collect a record that a transaction has claimed agai
     r.on_purging(claim);
     CHECK(r.db.one("SELECT expired FROM skald.purge('30 days', 10)") == "0");
     r.on_purging("ROLLBACK");
+}
+
+TEST_CASE("a purge that deletes records says how far back the guard remembers, and nothing takes that back")
+{
+    old_record r;
+    auto const days = [&] {
+        return r.db.one("SELECT coalesce(round(extract(epoch FROM clock_timestamp() - forgot_before) / 86400), -1) "
+                        "FROM skald.service");
+    };
+    r.on_purging("SELECT skald.purge('50 days', 10)");
+    CHECK(days() == "-1");
+    r.on_purging("SELECT skald.purge('35 days', 10)");
+    CHECK(days() == "35");
+    r.on_purging("SELECT skald.purge('36 days', 10); SELECT skald.purge('2 days', 10)");  // nothing is left to delete
+    CHECK(days() == "35");
+    auto const known = skald::postgres::owner_of(r.purging).forgot_before;
+    REQUIRE(known);
+    CHECK(std::chrono::system_clock::now() - *known > std::chrono::days{34});
 }
