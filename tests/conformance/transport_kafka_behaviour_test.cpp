@@ -20,17 +20,19 @@ void send(kafka_fixture& f, std::vector<ports::outgoing> const& rows)
     REQUIRE(all_confirmed(publish(*publisher, rows)));
 }
 
-// What both get until there are so many, acked at once.
+// What both get until there are so many that are not the same, acked at once.
 std::multiset<std::string> taken_by(ports::subscription& one, ports::subscription& other, std::size_t count,
                                     std::array<std::size_t, 2>& each)
 {
     std::multiset<std::string> ids;
+    std::set<std::string> known;
     auto const until = clock::now() + patience;
-    while (ids.size() < count && clock::now() < until)
+    while (known.size() < count && clock::now() < until)
         for (std::size_t i = 0; i < 2; ++i) {
             auto& from = i == 0 ? one : other;
             for (auto const& delivery : from.take(64, 20ms)) {
                 ids.insert(delivery.message.id);
+                known.insert(delivery.message.id);
                 from.ack(delivery.tag);
                 ++each[i];
             }
@@ -66,14 +68,16 @@ TEST_CASE("a service's partitions go over to who joins, and what is acked in tim
     CHECK(std::set(before.begin(), before.end()).size() == 200);
     CHECK(before.size() == 200);
 
-    // Both have some now, or soon.
+    // Both have some now, or soon; while partitions go over, some may come twice (docs/kafka.md).
+    int round = 0;
     CHECK(wait_until([&] {
         each = {};
-        send(f, numbered(service, 40, "after"));
+        send(f, numbered(service, 40, "after-" + std::to_string(++round) + "-"));
         auto const after = taken_by(*one, *other, 40, each);
-        CHECK(std::set(after.begin(), after.end()).size() == 40);
+        CHECK(std::set(after.begin(), after.end()).size() >= 40);  // and late ones of the round before
         return each[0] > 0 && each[1] > 0;
     }));
+    CHECK_MESSAGE(!f.log().has("did not come"), f.log().lines());
 }
 
 TEST_CASE("processes of a service before and after a handler was added share its partitions, and none is lost")
