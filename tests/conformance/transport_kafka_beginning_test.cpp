@@ -19,6 +19,7 @@ void send(kafka_fixture& f, std::vector<ports::outgoing> const& rows)
 TEST_CASE("a group without an offset takes nothing where records are older than the guard remembers")
 {
     kafka_fixture f;
+    std::size_t connections = 0;
     for (auto const& ages : {std::vector{31}, std::vector{31, 29}}) {
         auto const service = f.service();
         auto const topic = "skald." + service;
@@ -29,6 +30,10 @@ TEST_CASE("a group without an offset takes nothing where records are older than 
             CHECK(wait_until([&] { return !refused->available(); }));
             CHECK(refused->last_error().find("has no offset of partition 0 of " + topic) != std::string::npos);
             CHECK(nothing_comes(*refused));
+            // Each attempt joins the group before it sees what is there: that is no connection that came and went.
+            auto const times = f.log().count("broker.lost role=consumer");
+            CHECK(wait_until([&] { return f.log().count("broker.lost role=consumer") > times + 1; }));
+            CHECK(f.log().count("broker.connected role=consumer") == ++connections);
         }
         f.set_back(topic, 1);  // as an operator does
         auto const subscription = f.transport().subscribe({service, 10});
@@ -36,7 +41,24 @@ TEST_CASE("a group without an offset takes nothing where records are older than 
         auto const taken = collect(*subscription, 1);
         REQUIRE(taken.size() == 1);
         CHECK(subscription->available());
+        ++connections;
     }
+}
+
+TEST_CASE("what Kafka deleted before anybody read it is said, and what is left is read")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto const topic = "skald." + service;
+    {
+        auto const joined = f.transport().subscribe({service, 10});
+    }
+    send(f, batch({message_for(service, "gone"), message_for(service, "too"), message_for(service, "left")}));
+    f.set_back(topic, 0);
+    f.delete_before(topic, 2);
+    auto const subscription = f.transport().subscribe({service, 10});
+    CHECK(collect(*subscription, 1).size() == 1);
+    CHECK(f.log().has("broker.deleted_unread topic=" + topic + " partition=0 from=0 to=1"));
 }
 
 TEST_CASE(

@@ -25,7 +25,14 @@ public:
         std::lock_guard lock{mutex_};
         return lines_;
     }
-    bool has(std::string_view text) const { return lines().find(text) != std::string::npos; }
+    bool has(std::string_view text) const { return count(text) > 0; }
+    std::size_t count(std::string_view text) const
+    {
+        auto const all = lines();
+        std::size_t found = 0;
+        for (auto at = all.find(text); at != std::string::npos; at = all.find(text, at + text.size())) ++found;
+        return found;
+    }
 
 private:
     mutable std::mutex mutex_;

@@ -55,9 +55,10 @@ std::span<rd_kafka_topic_partition_t> all_of(rd_kafka_topic_partition_list_t con
 
 }  // namespace
 
-consumer::consumer(consumer_settings const& settings, std::uint64_t generation)
-    : settings_{settings}, routes_{settings.who}, generation_{generation}, client_{RD_KAFKA_CONSUMER,
-                                                                                   properties_of(settings), *this}
+consumer::consumer(consumer_settings const& settings, std::uint64_t generation, core::logger& log)
+    : settings_{settings}, routes_{settings.who}, generation_{generation}, log_{log}, client_{RD_KAFKA_CONSUMER,
+                                                                                              properties_of(settings),
+                                                                                              *this}
 {
     try {
         subscribe();
@@ -153,6 +154,7 @@ void consumer::open(rd_kafka_topic_partition_t& one)
     // A topic that was made anew has nothing of what was committed of the old one.
     bool const is_known = one.offset >= low && one.offset <= high;
     if (!is_known) {
+        say_what_was_deleted(one, low);
         if (low < high) refuse_to_guess(one, low);
         one.offset = low;
     }
@@ -167,6 +169,15 @@ void consumer::open(rd_kafka_topic_partition_t& one)
     for (std::size_t i = 0; i < routes_.size(); ++i) ahead += routes_[i].prefetch;
     rd_kafka_mem_free(nullptr, std::exchange(one.metadata, nullptr));
     add_metadata(one, text_of(at.first->second, static_cast<std::int64_t>(ahead)));
+}
+
+// A limit of retention deletes what nobody has read, too. Nothing brings it back; somebody must know.
+void consumer::say_what_was_deleted(rd_kafka_topic_partition_t const& one, std::int64_t low)
+{
+    if (one.offset < 0 || one.offset >= low) return;
+    log_.error(
+        "broker.deleted_unread",
+        {{"topic", one.topic}, {"partition", std::int64_t{one.partition}}, {"from", one.offset}, {"to", low - 1}});
 }
 
 // Kafka forgets what a group has done when none of its processes ran for a while. From the partition's beginning all

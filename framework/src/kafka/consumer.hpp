@@ -1,6 +1,7 @@
 // One member of a service's consumer group: what it has of which partitions, and what of that is settled.
 #pragma once
 
+#include "core/log.hpp"
 #include "kafka/client.hpp"
 #include "kafka/progress.hpp"
 #include "kafka/routes.hpp"
@@ -43,8 +44,11 @@ public:
 
     /// Joins the group. `generation` marks the deliveries. Throws configuration_error for a topic that is missing where
     /// this process may make none, and for what librdkafka does not take.
-    consumer(consumer_settings const& settings, std::uint64_t generation);
+    consumer(consumer_settings const& settings, std::uint64_t generation, core::logger& log);
     ~consumer() override;
+
+    /// The group has answered: this process has what partitions it is to have.
+    bool is_member() const { return is_assigned_; }
 
     /// What was out comes again, under another generation: no broker answers, and others may have it meanwhile.
     void take_back(std::uint64_t generation);
@@ -105,6 +109,7 @@ private:
     void assign(rd_kafka_topic_partition_list_t& which);
     void open(rd_kafka_topic_partition_t& one);
     void ask_for_missing(place const& where, std::int64_t from, std::int64_t to);
+    void say_what_was_deleted(rd_kafka_topic_partition_t const& one, std::int64_t low);
     void refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64_t low);
     void leave();
     bool is_drained() const;
@@ -129,6 +134,7 @@ private:
     consumer_settings settings_;
     routes routes_;
     std::uint64_t generation_;
+    core::logger& log_;
     std::uint64_t last_number_{};
     std::map<place, partition> partitions_;
     std::map<std::uint64_t, copy> out_;

@@ -35,15 +35,14 @@ void kafka_subscription::run()
 bool kafka_subscription::run_once()
 try {
     connect();
-    schedule_.connected(clock::now());
-    log_.info("broker.connected", {{"role", "consumer"}, {"broker", "kafka"}});
-    mailbox_.connected();
+    if (!is_refused_) greet();
     report_first_attempt();
     serve();
     mailbox_.disconnected("closed");
     return false;
 }
 catch (client_lost const& lost) {
+    is_refused_ = true;
     with_.reset();
     ++generation_;
     lose(lost.what());
@@ -66,10 +65,18 @@ catch (configuration_error const& error) {
     return !is_first;
 }
 
+void kafka_subscription::greet()
+{
+    is_refused_ = false;
+    schedule_.connected(clock::now());
+    log_.info("broker.connected", {{"role", "consumer"}, {"broker", "kafka"}});
+    mailbox_.connected();
+}
+
 void kafka_subscription::connect()
 {
     if (with_) with_->ask();
-    else with_ = std::make_unique<consumer>(settings_, generation_);
+    else with_ = std::make_unique<consumer>(settings_, generation_, log_);
 }
 
 void kafka_subscription::lose(std::string const& why)
@@ -90,6 +97,7 @@ void kafka_subscription::serve()
         with_->settle(asked);
         if (asked.close) return with_->close();
         with_->keep();
+        if (is_refused_ && with_->is_member()) greet();
         if (!with_->take(mailbox_)) wait_for_something();
     }
 }

@@ -33,6 +33,7 @@ private:
     // All of these run on the consumer's thread.
     void run();
     bool run_once();
+    void greet();
     void connect();
     void serve();
     void wait_for_something() const;
@@ -42,6 +43,7 @@ private:
     core::logger& log_;
     transports::reconnect_schedule schedule_;
     std::uint64_t generation_{1};
+    bool is_refused_{};  // the last one was, by what its partitions hold: the next is not known to do until it has them
     std::unique_ptr<consumer> with_;
     std::optional<transports::io_thread> thread_;  // last: it uses the rest
 };
