@@ -105,8 +105,14 @@ TEST_CASE("what can never connect is told at once, by its name, and without a pa
     CHECK(complaint("service=no-such-service").find("no-such-service") != std::string::npos);
     for (std::string const url :
          {"postgresql://app:s?crets=1@db/shop?pgbouncer=true",
-          "postgres://db?ssl=true&pgbouncer=", "postgresql:///?sslmode=require&pgbouncer=true&options=-c%20x%3D1"})
+          "postgres://db?ssl=true&pgbouncer=", "postgresql:///?sslmode=require&pgbouncer=true&options=-c%20x%3D1",
+          "host=db password=s?crets pgbouncer=true"})
         CHECK(complaint(url) == "DATABASE_URL: libpq has no parameter `pgbouncer`; leave it out");
+    // What is quoted there is a piece of the password.
+    CHECK(complaint("host=db password=my s3cret=1").starts_with("DATABASE_URL is neither a URL"));
+    for (std::string const end : {" ", "\t", "\r\n"})
+        CHECK(complaint("postgresql://app@db/shop" + end) ==
+              "DATABASE_URL: the URL ends with a blank, which would count; take it out");
     for (std::string const wrong : {"port=99999", "port=5432,x", "connect_timeout=abc", "port=-1"})
         CHECK(complaint("host=a,b " + wrong).find("a port is at most 65535") != std::string::npos);
     CHECK(complaint("host=a,b port=5432, connect_timeout=3") == "");

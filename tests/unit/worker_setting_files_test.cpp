@@ -68,6 +68,13 @@ TEST_CASE("a file with nothing but blanks is no way to have the default")
     CHECK(contains(complaint({{"DATABASE_URL_FILE", blank.path()}}), "DATABASE_URL_FILE: empty"));
 }
 
+TEST_CASE("a value and a file for it are not both taken")
+{
+    temporary_file const secret{"postgresql://u:p@db/shop"};
+    CHECK(complaint({{"DATABASE_URL", "postgresql://u:p@db/old"}, {"DATABASE_URL_FILE", secret.path()}}) ==
+          "DATABASE_URL and DATABASE_URL_FILE are both set: leave one out");
+}
+
 TEST_CASE("a wrong value in a file is an error that names the variable")
 {
     temporary_file const lanes{"many\n"};

@@ -6,9 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <functional>
 #include <memory>
-#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -70,20 +68,14 @@ bool is_url(std::string_view text)
     return text.starts_with("postgresql://") || text.starts_with("postgres://");
 }
 
-// The first parameter of a URL that libpq does not have; empty if there is none, or it does not look like a name.
-std::string unknown_parameter(std::string_view url)
+// Out of libpq's complaint: the parameter that it does not have. Empty if the complaint is another, or what it quotes
+// does not look like a name: that may be a piece of a password.
+std::string unknown_parameter(std::string_view problem)
 {
-    if (!is_url(url)) return {};
-    std::set<std::string, std::less<>> known{"ssl"};
-    std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> const all{PQconndefaults(), &PQconninfoFree};
-    for (auto const* one = all.get(); one != nullptr && one->keyword != nullptr; ++one) known.insert(one->keyword);
-    url.remove_prefix(find_parameters(url));
-    while (!url.empty()) {
-        url.remove_prefix(1);
-        auto const name = url.substr(0, url.find_first_of("=&"));
-        bool const is_name = name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string_view::npos;
-        if (is_name && !name.empty() && !known.contains(name)) return std::string{name};
-        url.remove_prefix(std::min(url.find('&'), url.size()));
+    for (std::string_view const begin : {"invalid connection option \"", "invalid URI query parameter: \""}) {
+        if (!problem.starts_with(begin)) continue;
+        auto const name = problem.substr(begin.size(), problem.find('"', begin.size()) - begin.size());
+        if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string_view::npos) return std::string{name};
     }
     return {};
 }
@@ -92,10 +84,13 @@ using settings_of_url = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFr
 
 settings_of_url parse(std::string const& conninfo, std::string_view setting = database_url)
 {
-    char* problem = nullptr;
-    settings_of_url parsed{PQconninfoParse(conninfo.c_str(), &problem), &PQconninfoFree};
-    PQfreemem(problem);  // it quotes the text it could not parse, which may be the password
-    if (auto const unknown = parsed ? std::string{} : unknown_parameter(conninfo); !unknown.empty())
+    if (is_url(conninfo) && conninfo.find_last_not_of(" \t\r\n") + 1 < conninfo.size())
+        throw configuration_error{std::string{setting} + ": the URL ends with a blank, which would count; take it out"};
+    char* said = nullptr;
+    settings_of_url parsed{PQconninfoParse(conninfo.c_str(), &said), &PQconninfoFree};
+    // It quotes the text it could not parse, which may be the password.
+    std::unique_ptr<char, decltype(&PQfreemem)> const problem{said, &PQfreemem};
+    if (auto const unknown = unknown_parameter(problem ? problem.get() : ""); !unknown.empty())
         throw configuration_error{std::string{setting} + ": libpq has no parameter `" + unknown + "`; leave it out"};
     if (!parsed || !has_right_numbers(parsed.get()))
         throw configuration_error{

@@ -84,6 +84,16 @@ void apply_variable(config& c, std::string const& name, std::string const& value
         throw configuration_error{name + " is no setting of Skald's; a service's --help-all lists them all"};
 }
 
+// Which of the two would count nobody can tell from outside.
+void refuse_both(environment const& variables)
+{
+    for (auto const& s : settings()) {
+        auto const file = std::string{s.variable} + std::string{file_suffix};
+        if (!s.variable.empty() && variables.contains(std::string{s.variable}) && variables.contains(file))
+            throw configuration_error{fmt::format("{} and {} are both set: leave one out", s.variable, file)};
+    }
+}
+
 void apply_arguments(config& c, std::vector<std::string> const& arguments)
 {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -139,6 +149,7 @@ void check(config const& c)
 config from(environment const& variables, std::vector<std::string> const& arguments)
 {
     config c;
+    refuse_both(variables);
     for (auto const& [name, value] : variables) apply_variable(c, name, value);
     apply_arguments(c, arguments);
     c.check();
