@@ -19,9 +19,13 @@ constexpr auto join_within = 10s;
 
 property_list properties_of(consumer_settings const& settings)
 {
-    property_list all{{"session.timeout.ms", "10000"}, {"heartbeat.interval.ms", "300"},
-                      {"queued.min.messages", "1000"}, {"queued.max.messages.kbytes", "32768"},
-                      {"fetch.wait.max.ms", "500"},    {"reconnect.backoff.max.ms", "1000"}};
+    property_list all{{"session.timeout.ms", "10000"},
+                      {"heartbeat.interval.ms", "300"},
+                      {"queued.min.messages", "1000"},
+                      {"queued.max.messages.kbytes", "32768"},
+                      {"fetch.wait.max.ms", "500"},
+                      {"reconnect.backoff.max.ms", "1000"},
+                      {"topic.metadata.refresh.interval.ms", "30000"}};  // a partition that was added is seen by then
     all.insert(all.end(), settings.properties.begin(), settings.properties.end());
     // What the rest relies on.
     for (auto const& [name, value] : property_list{{"group.id", "skald." + settings.who.service},
