@@ -41,10 +41,12 @@ struct choice_of_parked
     bool vouch{};
 };
 
-// A message of no saga has no step before its key was found.
+// A message of no saga has no step before its key was found; a report of Skald's own has neither.
 std::string step_or_handler(json const& parked)
 {
-    return parked[parked["handler"].get_ref<std::string const&>().empty() ? "step" : "handler"].get<std::string>();
+    for (auto const* name : {"handler", "step"})
+        if (auto const& text = parked[name].get_ref<std::string const&>(); !text.empty()) return text;
+    return parked["type"].get<std::string>();
 }
 
 // Whose it is: "saga order-1 of scope acme, step charge-payment", or "message m-1 for the handler payment-created".

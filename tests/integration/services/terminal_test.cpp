@@ -72,6 +72,14 @@ TEST_CASE_FIXTURE(operated_database,
     CHECK_MESSAGE(refused.has(R"(no saga k\x1b[2J\nskald: done was started here)"), refused.text);
 }
 
+TEST_CASE_FIXTURE(operated_database, "a parked report, which has no step, is listed by its type")
+{
+    database.ask("INSERT INTO skald.parked (reason, body, fingerprint, type, error) VALUES ('malformed', 'x', "
+                 "sha256('x'), 'skald.progress', 'no list')");
+    auto const list = skald("parked list");
+    CHECK_MESSAGE(list.has("skald.progress"), list.text);
+}
+
 TEST_CASE_FIXTURE(operated_database,
                   "what an operator gave as a reason is shown as text, and what a closed saga's rest meets is said")
 {
