@@ -69,8 +69,8 @@ std::vector<heard> customer::history() const
 heard customer::ask_again() const
 {
     auto told = ask(shop_.port());
-    for (int tries = 1; tries < 10 && !is_final(told.status); ++tries) {
-        std::this_thread::sleep_for(50ms);  // a 409 or 503 calls for a pause
+    for (int tries = 1; tries < 400 && !is_final(told.status); ++tries) {
+        std::this_thread::sleep_for(50ms);  // a 409 or 503 calls for a pause; a process that was ended is coming back
         told = ask(shop_.port());
     }
     return told;
