@@ -1,6 +1,8 @@
 // Where a group begins in a partition, and that it asks again for what should have come.
 #include "transport_kafka_fixture.hpp"
 
+#include "kafka/administration.hpp"
+
 using namespace skald::test;
 namespace ports = skald::ports;
 using std::chrono::days;
@@ -28,7 +30,7 @@ TEST_CASE("a group without an offset takes nothing where records are older than 
         {
             auto const refused = f.transport().subscribe({service, 10});
             CHECK(wait_until([&] { return !refused->available(); }));
-            CHECK(refused->last_error().find("has no offset of partition 0 of " + topic) != std::string::npos);
+            CHECK(refused->last_error().find("has no offset in partition 0 of " + topic) != std::string::npos);
             CHECK(nothing_comes(*refused));
             // Each attempt joins the group before it sees what is there: that is no connection that came and went.
             auto const times = f.log().count("broker.lost role=consumer");
@@ -59,6 +61,26 @@ TEST_CASE("what Kafka deleted before anybody read it is said, and what is left i
     auto const subscription = f.transport().subscribe({service, 10});
     CHECK(collect(*subscription, 1).size() == 1);
     CHECK(f.log().has("broker.deleted_unread topic=" + topic + " partition=0 from=0 to=1"));
+}
+
+TEST_CASE("what Kafka deleted of a service's topic before its group had begun is said, and not of a topic of others")
+{
+    kafka_fixture f;
+    auto const service = f.service(), own = "skald." + service, theirs = "theirs-" + service;
+    for (auto const& topic : {own, theirs}) {
+        f.make_topic(topic);
+        for (auto const* value : {"gone", "left"}) f.write(topic, "key", {}, value);
+        f.delete_before(topic, 1);
+    }
+    ports::subscriber who{service, 10};
+    who.handlers = {{"entered", 10, {{.routing_key = "", .exchange = theirs}}}};
+    auto const seen = kafka::inspector{f.options(), who}.look();
+    CHECK(seen.topics.at(0).deleted_unread == 1);
+    CHECK(seen.topics.at(1).deleted_unread == 0);
+    auto const subscription = f.transport().subscribe(who);
+    CHECK(collect(*subscription, 2).size() == 2);
+    CHECK(f.log().count("broker.deleted_unread") == 1);
+    CHECK(f.log().has("broker.deleted_unread topic=" + own + " partition=0 from=0 to=0"));
 }
 
 TEST_CASE(

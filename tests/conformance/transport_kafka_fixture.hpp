@@ -103,6 +103,19 @@ public:
             wait_until([&] { return rd_kafka_commit(operator_.raw(), list.get(), 0) == RD_KAFKA_RESP_ERR_NO_ERROR; }));
     }
 
+    void delete_topic(std::string const& name)
+    {
+        kafka::listener nobody;
+        kafka::client operator_{RD_KAFKA_PRODUCER, {{"bootstrap.servers", options().brokers}}, nobody};
+        auto* asked = rd_kafka_DeleteTopic_new(name.c_str());
+        kafka::queue_ptr const answers{rd_kafka_queue_new(operator_.raw())};
+        rd_kafka_DeleteTopics(operator_.raw(), &asked, 1, nullptr, answers.get());
+        rd_kafka_DeleteTopic_destroy(asked);
+        kafka::event_ptr const answer{rd_kafka_queue_poll(answers.get(), 60'000)};
+        REQUIRE(answer);
+        REQUIRE(rd_kafka_event_error(answer.get()) == RD_KAFKA_RESP_ERR_NO_ERROR);
+    }
+
     /// As a limit of retention does, whether they were read or not: those of partition 0 before `offset`.
     void delete_before(std::string const& topic, std::int64_t offset)
     {

@@ -55,6 +55,45 @@ TEST_CASE("an inspection counts what is not settled, and who consumes")
     CHECK(wait_until([&] { return look.look().members == 0; }));
 }
 
+TEST_CASE("a topic that is deleted under its consumer is made again, and the consumer can still be ended")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    for (bool const waits : {false, true}) {
+        auto const subscription = f.transport().subscribe({service, 10});
+        send(f, numbered(service, 2));
+        REQUIRE(collect(*subscription, 2).size() == 2);
+        f.delete_topic("skald." + service);
+        if (!waits) continue;
+        CHECK(wait_until([&] { return f.topics().contains("skald." + service); }));
+        send(f, batch({message_for(service, "again")}));
+        auto const taken = collect(*subscription, 1);
+        CHECK(taken.size() == 1);
+    }
+}
+
+TEST_CASE("a topic that is deleted and made again at once is read by those who read the old one")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto const one = f.transport().subscribe({service, 10}), two = f.transport().subscribe({service, 10});
+    send(f, numbered(service, 2));
+    std::map<std::string, int> ids;
+    int unreadable = 0;
+    auto const come = [&](std::size_t n) {
+        return wait_until([&] {
+            for (auto const* from : {&one, &two}) take_from(**from, ids, unreadable);
+            return ids.size() == n;
+        });
+    };
+    REQUIRE(come(2));
+    f.delete_topic("skald." + service);
+    CHECK(wait_until([&] { return !f.topics().contains("skald." + service); }));
+    f.make_topic("skald." + service);
+    send(f, batch({message_for(service, "again")}));
+    CHECK(come(3));
+}
+
 TEST_CASE("topics are made as the settings say, and an inspection says how they are")
 {
     kafka_fixture f;

@@ -49,9 +49,20 @@ TEST_CASE("over Kafka what can't work is refused at start, with what to do")
     CHECK(refusal(settings, skald::kafka()) == "it was accepted");
     std::ofstream{path} << "security.protocol: ssl\n";
     CHECK(contains(refusal(settings, skald::kafka()), "line 1 of " + path.string()));
+    std::ofstream{path} << "group.id = another\n";
+    CHECK(contains(refusal(settings, skald::kafka()), "group.id is what Skald relies on"));
     std::filesystem::remove(path);
 
     settings.kafka_properties.clear();
+    for (std::string const wrong :
+         {"kafka", "kafka://a:9092", "a:99999", "a:0", ":9092", "a:9092,b", "a:9092/x", "a:9092, b:9092"}) {
+        settings.kafka_brokers = wrong;
+        CHECK_MESSAGE(contains(refusal(settings, skald::kafka()), "is not HOST:PORT"), wrong);
+    }
+    for (std::string const right : {"a:9092,b:9092", "[::1]:9092", "SASL_SSL://a:9092"}) {
+        settings.kafka_brokers = right;
+        CHECK_MESSAGE(refusal(settings, skald::kafka()) == "it was accepted", right);
+    }
     settings.peers_file = "/etc/shop/peers";
     CHECK(contains(refusal(settings, skald::kafka()), "SKALD_PEERS_FILE is of SKALD_TRANSPORT=postgres"));
 }

@@ -141,6 +141,11 @@ void examine_topic(topic_inspection const& topic, config const& settings, int br
                 fmt::format("kafka-topics.sh --alter --topic {} --partitions {}, or correct the setting", topic.name,
                             settings.kafka_partitions));
     examine_replicas(topic, settings, brokers, say);
+    if (topic.deleted_unread > 0)
+        say.add(health::problem,
+                fmt::format("{} records were deleted before the service had read them: what was in them does not come",
+                            topic.deleted_unread),
+                say.set("retention.ms=-1") + "; for what is lost see docs/repair.md, \"A message that is lost\"");
     if (topic.properties.empty())
         say.add(health::warning, "this user may not read its properties: retention and the like were not compared",
                 "give the user DescribeConfigs on the topic, or look with kafka-configs.sh");

@@ -129,6 +129,8 @@ void inspector::look_at(topic_inspection& topic, inspection& seen)
         text.remove_prefix(std::min(database.size() + 1, text.size()));
         bool const is_known = one.offset >= low && one.offset <= high;
         topic.waiting += count_waiting(is_known ? one.offset : low, high, is_known ? text : "");
+        if (!topic.is_foreign)
+            topic.deleted_unread += std::max<std::int64_t>(low - std::max<std::int64_t>(one.offset, 0), 0);
     }
 }
 

@@ -23,6 +23,7 @@ struct topic_inspection
     int leaderless{};                                 // partitions
     std::map<std::string, std::string> properties{};  // as Kafka has them; empty where this user may not read them
     std::int64_t waiting{};                           // records that the service's group has not settled
+    std::int64_t deleted_unread{};                    // records that Kafka has deleted before the group settled them
 };
 
 struct inspection

@@ -4,12 +4,16 @@
 
 #include <array>
 #include <cstdint>
+#include <future>
+#include <thread>
+#include <utility>
 
 namespace skald::kafka_detail {
 namespace {
 
 using conf_ptr = std::unique_ptr<rd_kafka_conf_t, destroyer<rd_kafka_conf_destroy>>;
 
+constexpr std::chrono::seconds end_within{5};
 constexpr std::uint64_t one_event = 1;  // what an eventfd is written
 
 }  // namespace
@@ -19,9 +23,11 @@ client::client(rd_kafka_type_t kind, property_list const& properties, listener& 
 {
     conf_ptr conf{rd_kafka_conf_new()};
     std::array<char, 512> why{};
-    for (auto const& [name, value] : properties)
+    for (auto const& [name, value] : properties) {
+        if (name == "bootstrap.servers") brokers_ = value;
         if (rd_kafka_conf_set(conf.get(), name.c_str(), value.c_str(), why.data(), why.size()) != RD_KAFKA_CONF_OK)
             throw configuration_error{"Kafka's property `" + name + "`: " + why.data()};
+    }
     rd_kafka_conf_set_opaque(conf.get(), this);
     rd_kafka_conf_set_log_cb(conf.get(), nullptr);
     rd_kafka_conf_set_error_cb(conf.get(), [](rd_kafka_t*, int error, char const* reason, void* self) {
@@ -60,18 +66,45 @@ void client::hear_as_producer(rd_kafka_conf_t* conf)
 
 client::~client()
 {
-    if (is_abandoned_) {
+    if (!is_abandoned_ && is_consumer_ && leaves_group_) leave();
+    {
         queue_ptr const main{is_consumer_ ? rd_kafka_queue_get_consumer(raw_) : rd_kafka_queue_get_main(raw_)};
-        rd_kafka_queue_io_event_enable(main.get(), -1, nullptr, 0);  // the descriptor may soon be somebody else's
-        return;
+        stop_waking_for(main.get());
     }
-    if (is_consumer_ && leaves_group_) rd_kafka_consumer_close(raw_);
-    rd_kafka_destroy_flags(raw_, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    if (!is_abandoned_) end(raw_);
+}
+
+// rd_kafka_consumer_close() waits for as long as it takes.
+void client::leave()
+{
+    queue_ptr const told{rd_kafka_queue_new(raw_)};
+    if (error_ptr const refused{rd_kafka_consumer_close_queue(raw_, told.get())}) return;
+    for (auto const until = std::chrono::steady_clock::now() + end_within; rd_kafka_consumer_closed(raw_) == 0;) {
+        if (std::chrono::steady_clock::now() >= until) return abandon();
+        rd_kafka_queue_poll_callback(told.get(), 50);
+    }
+}
+
+// Before 2.6.1 librdkafka waits for good for a partition that was removed under it. A thread that does is left behind.
+void client::end(rd_kafka_t* raw)
+{
+    std::promise<void> ended;
+    auto const is_over = ended.get_future();
+    std::thread{[raw, told = std::move(ended)]() mutable {
+        rd_kafka_destroy_flags(raw, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+        told.set_value();
+    }}.detach();
+    is_over.wait_for(end_within);
 }
 
 void client::wake_for(rd_kafka_queue_t* queue) const
 {
     rd_kafka_queue_io_event_enable(queue, arrivals_.descriptor(), &one_event, sizeof one_event);
+}
+
+void client::stop_waking_for(rd_kafka_queue_t* queue)
+{
+    rd_kafka_queue_io_event_enable(queue, -1, nullptr, 0);
 }
 
 void client::guarded(std::function<void()> const& tell) noexcept
@@ -85,6 +118,7 @@ catch (...) {
 void client::doubt(rd_kafka_resp_err_t error, char const* reason)
 {
     doubt_ = reason;
+    if (is_gone(error)) missing_ = reason;
     if (error != RD_KAFKA_RESP_ERR__FATAL) return;
     std::array<char, 512> why{};
     rd_kafka_fatal_error(raw_, why.data(), why.size());
@@ -112,7 +146,8 @@ metadata_ptr client::metadata(bool of_all, std::chrono::milliseconds timeout)
     struct rd_kafka_metadata const* answer = nullptr;
     auto const error = rd_kafka_metadata(raw_, of_all ? 1 : 0, nullptr, &answer, static_cast<int>(timeout.count()));
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-        throw kafka_error{"no broker answers: " + (doubt_.empty() ? rd_kafka_err2str(error) : doubt_)};
+        throw kafka_error{"no broker answers at " + brokers_ + ": " +
+                          (doubt_.empty() ? rd_kafka_err2str(error) : doubt_)};
     doubt_.clear();
     return metadata_ptr{answer};
 }

@@ -46,11 +46,17 @@ public:
     /// Makes arrivals() readable when there is something in that queue.
     void wake_for(rd_kafka_queue_t* queue) const;
 
+    /// For a queue that may outlive this client: the descriptor may soon be somebody else's.
+    static void stop_waking_for(rd_kafka_queue_t* queue);
+
     /// Tells the listener, without waiting. Throws client_lost if librdkafka has given up, and what the listener threw.
     void poll();
 
     /// Why the cluster may be out of reach; empty: nothing says so.
     std::string const& doubt() const { return doubt_; }
+
+    /// What a consumer was told of a topic that is not there, which it begins with; empty: nothing since the last time.
+    std::string take_missing() { return std::exchange(missing_, {}); }
 
     /// Asks any broker that answers within `timeout`, and so settles the doubt. Throws kafka_error if none does.
     void ask(std::chrono::milliseconds timeout);
@@ -68,6 +74,8 @@ public:
     void leave_without_a_word() { leaves_group_ = false; }
 
 private:
+    void leave();
+    static void end(rd_kafka_t* raw);
     static void hear_as_consumer(rd_kafka_conf_t* conf);
     static void hear_as_producer(rd_kafka_conf_t* conf);
     void guarded(std::function<void()> const& tell) noexcept;
@@ -77,7 +85,7 @@ private:
     bool const is_consumer_;
     bool leaves_group_{true}, is_abandoned_{};
     transports::waker arrivals_;
-    std::string doubt_;
+    std::string brokers_, doubt_, missing_;
     std::string fatal_;
     std::exception_ptr thrown_;
     rd_kafka_t* raw_{};

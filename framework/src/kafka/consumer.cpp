@@ -76,6 +76,7 @@ consumer::consumer(consumer_settings const& settings, std::uint64_t generation, 
 consumer::~consumer()
 {
     is_closing_ = true;
+    for (auto const& [where, of] : partitions_) client::stop_waking_for(of.records.get());
     // Ending waits for what the group has asked for, and nobody would give it up any more.
     if (leaving_) error_ptr const ignored{rd_kafka_incremental_unassign(client_.raw(), leaving_.get())};
     // Before 2.3 librdkafka aborts the process if it is ended between joining and the group's first answer.
@@ -178,10 +179,11 @@ void consumer::open(rd_kafka_topic_partition_t& one)
 // A limit of retention deletes what nobody has read, too. Nothing brings it back; somebody must know.
 void consumer::say_what_was_deleted(rd_kafka_topic_partition_t const& one, std::int64_t low)
 {
-    if (one.offset < 0 || one.offset >= low) return;
-    log_.error(
-        "broker.deleted_unread",
-        {{"topic", one.topic}, {"partition", std::int64_t{one.partition}}, {"from", one.offset}, {"to", low - 1}});
+    // Of a topic of others a group that begins has no claim to what was there before.
+    auto const begin = one.offset >= 0 ? one.offset : routes_.is_own(one.topic) ? 0 : low;
+    if (begin >= low) return;
+    log_.error("broker.deleted_unread",
+               {{"topic", one.topic}, {"partition", std::int64_t{one.partition}}, {"from", begin}, {"to", low - 1}});
 }
 
 // Kafka forgets what a group has done when none of its processes ran for a while. From the partition's beginning all
@@ -200,7 +202,7 @@ void consumer::refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64
     auto const& service = settings_.who.service;
     auto const topic = std::string{one.topic};
     throw client_lost{
-        "the group skald." + service + " has no offset of partition " + std::to_string(one.partition) + " of " + topic +
+        "the group skald." + service + " has no offset in partition " + std::to_string(one.partition) + " of " + topic +
         ", and there are records older than SKALD_RETENTION_DAYS, or than what was purged: nobody knows whether they "
         "have run. Say where to begin: kafka-consumer-groups.sh --group skald." +
         service + " --topic " + topic + ':' + std::to_string(one.partition) +
@@ -228,6 +230,8 @@ void consumer::leave()
 void consumer::forget(place const& where)
 {
     drop_waiting(where);
+    if (auto const of = partitions_.find(where); of != partitions_.end())
+        client::stop_waking_for(of->second.records.get());
     std::erase_if(out_, [&](auto const& one) {
         bool const is_of_it = one.second.from == where;
         if (is_of_it) --routes_[one.second.to].out;
@@ -304,7 +308,11 @@ void consumer::put_back(copy one)
 void consumer::keep()
 {
     client_.arrivals().clear();
+    // Until it has joined, what was made just now may not be known to the broker that it asks.
+    bool const knows_topics = is_assigned_;
     client_.poll();
+    auto const missing = client_.take_missing();
+    if (knows_topics && routes_.is_own(missing.substr(0, missing.find(' ')))) throw client_lost{missing};
     auto const now = clock::now();
     if (leaving_ && (is_drained() || now >= leave_until_)) leave();
     if (is_stopping_ && !is_unsubscribed_ && (out_.empty() || now >= stop_until_)) {

@@ -79,8 +79,11 @@ bool consumer::take_next(place const& where, partition& of, std::vector<ports::d
         if (raw == nullptr) return false;
         of.next = record_ptr{raw, rd_kafka_message_destroy};
     }
-    if (of.next->err != RD_KAFKA_RESP_ERR_NO_ERROR)
-        throw kafka_error{rd_kafka_message_errstr(std::exchange(of.next, nullptr).get())};
+    if (of.next->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        auto const told = std::exchange(of.next, nullptr);
+        if (is_gone(told->err) && routes_.is_own(where.first)) throw client_lost{rd_kafka_message_errstr(told.get())};
+        throw kafka_error{rd_kafka_message_errstr(told.get())};
+    }
     auto const offset = of.next->offset;
     if (offset < of.done.next()) throw client_lost{where.first + " has begun anew: it was made again"};
     ask_for_missing(where, of.done.next(), offset);
@@ -112,8 +115,7 @@ bool consumer::take_next(place const& where, partition& of, std::vector<ports::d
 // (docs/adr/0063-what-kafka-does-not-hand-out-is-asked-for-again.md).
 void consumer::ask_for_missing(place const& where, std::int64_t from, std::int64_t to)
 {
-    if (from == to || std::ranges::find(routes_.foreign_topics(), where.first) != routes_.foreign_topics().end())
-        return;
+    if (from == to || !routes_.is_own(where.first)) return;
     if (!settings_.gaps->emplace(where, from).second) return;
     throw client_lost{"of partition " + std::to_string(where.second) + " of " + where.first + " the records from " +
                       std::to_string(from) + " to before " + std::to_string(to) +

@@ -5,7 +5,12 @@
 #include <skald/config.hpp>
 #include <skald/errors.hpp>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
 #include <fstream>
+#include <string_view>
 
 namespace skald {
 namespace {
@@ -15,6 +20,53 @@ std::string trimmed(std::string const& text)
     constexpr char const* blanks = " \t\r";
     auto const first = text.find_first_not_of(blanks);
     return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+// Set after what the user has (consumer.cpp, kafka_publisher.cpp).
+constexpr std::array<std::string_view, 16> relied_on{"bootstrap.servers",
+                                                     "metadata.broker.list",
+                                                     "group.id",
+                                                     "enable.auto.commit",
+                                                     "enable.auto.offset.store",
+                                                     "auto.offset.reset",
+                                                     "allow.auto.create.topics",
+                                                     "enable.partition.eof",
+                                                     "partition.assignment.strategy",
+                                                     "receive.message.max.bytes",
+                                                     "enable.idempotence",
+                                                     "acks",
+                                                     "request.required.acks",
+                                                     "topic.metadata.propagation.max.ms",
+                                                     "message.max.bytes",
+                                                     "transactional.id"};
+
+// `HOST:PORT`, or with a protocol of librdkafka's before it. librdkafka would try what is none for ever.
+bool is_broker(std::string_view one)
+{
+    if (auto const scheme = one.find("://"); scheme != std::string_view::npos) {
+        std::string protocol{one.substr(0, scheme)};
+        std::ranges::transform(protocol, protocol.begin(), [](unsigned char c) { return std::tolower(c); });
+        if (protocol != "plaintext" && protocol != "ssl" && protocol != "sasl_plaintext" && protocol != "sasl_ssl")
+            return false;
+        one.remove_prefix(scheme + 3);
+    }
+    auto const colon = one.rfind(':');
+    if (colon == std::string_view::npos || colon == 0) return false;
+    auto const host = one.substr(0, colon), text = one.substr(colon + 1);
+    if (host.find_first_of("/@ \t") != std::string_view::npos) return false;
+    int port{};
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+    return error == std::errc{} && end == text.data() + text.size() && port >= 1 && port <= 65'535;
+}
+
+void check_brokers(std::string_view all)
+{
+    while (!all.empty()) {
+        auto const one = all.substr(0, all.find(','));
+        if (!is_broker(one))
+            throw configuration_error{"SKALD_KAFKA_BROKERS: '" + std::string{one} + "' is not HOST:PORT"};
+        all.remove_prefix(std::min(one.size() + 1, all.size()));
+    }
 }
 
 // Lines `name=value`, and comments after a `#` at their beginning: what librdkafka's own tools read.
@@ -31,7 +83,11 @@ kafka_detail::property_list read_properties(std::string const& path)
         if (at == std::string::npos)
             throw configuration_error{"SKALD_KAFKA_PROPERTIES: line " + std::to_string(number) + " of " + path +
                                       " is no `name=value`"};
-        all.emplace_back(trimmed(line.substr(0, at)), trimmed(line.substr(at + 1)));
+        auto name = trimmed(line.substr(0, at));
+        if (std::ranges::find(relied_on, name) != relied_on.end())
+            throw configuration_error{"SKALD_KAFKA_PROPERTIES: line " + std::to_string(number) + " of " + path + ": " +
+                                      name + " is what Skald relies on, and can't be set"};
+        all.emplace_back(std::move(name), trimmed(line.substr(at + 1)));
     }
     if (!file.eof()) throw configuration_error{"SKALD_KAFKA_PROPERTIES: " + path + " can't be read"};
     return all;
@@ -48,6 +104,7 @@ kafka_detail::options kafka_detail::read_options(std::string name, config const&
 {
     if (settings.kafka_brokers.empty())
         throw configuration_error{"SKALD_TRANSPORT=kafka needs SKALD_KAFKA_BROKERS, such as 127.0.0.1:9092"};
+    check_brokers(settings.kafka_brokers);
     options made;
     made.name = std::move(name);
     made.brokers = settings.kafka_brokers;

@@ -4,6 +4,7 @@
 #include "kafka/record.hpp"
 #include "ports/transport.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -38,6 +39,8 @@ public:
     /// Of the service and what its handlers are bound to: those of Skald, which it may make; and those of others.
     std::vector<std::string> const& own_topics() const { return own_topics_; }
     std::vector<std::string> const& foreign_topics() const { return foreign_topics_; }
+
+    bool is_own(std::string_view topic) const { return std::ranges::find(own_topics_, topic) != own_topics_.end(); }
 
     routed_record read(rd_kafka_message_t const& record) const;
 
