@@ -108,6 +108,13 @@ TEST_CASE("what can never connect is told at once, by its name, and without a pa
           "postgres://db?ssl=true&pgbouncer=", "postgresql:///?sslmode=require&pgbouncer=true&options=-c%20x%3D1",
           "host=db password=s?crets pgbouncer=true"})
         CHECK(complaint(url) == "DATABASE_URL: libpq has no parameter `pgbouncer`; leave it out");
+    for (std::string const url :
+         {"postgresql://app:hunter2@secret@db/shop", "postgresql://app:hunter2@secret@db:5432/"})
+        CHECK(complaint(url) == "DATABASE_URL: an @ in a password is written %40");
+    CHECK(complaint("host=@abstract dbname=shop") == "");
+    for (std::string const between : {",", "\n"})
+        CHECK(complaint("postgresql://app:s3cret@a/shop" + between + "postgresql://app:s3cret@b/shop")
+                  .starts_with("DATABASE_URL: it is to be one URL"));
     // What is quoted there is a piece of the password.
     CHECK(complaint("host=db password=my s3cret=1").starts_with("DATABASE_URL is neither a URL"));
     for (std::string const end : {" ", "\t", "\r\n"})

@@ -29,6 +29,22 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> defaults{
     {"keepalives_count", "3"},
 }};
 
+// What libpq takes for the name of a host or a database, and tells whoever reads its complaint: the rest of a password
+// with an @ in it, or of a second URL.
+std::string_view why_no_url(PQconninfoOption const* options)
+{
+    for (; options->keyword != nullptr; ++options) {
+        std::string_view const name{options->keyword};
+        std::string_view const value{options->val != nullptr ? options->val : ""};
+        if ((name == "host" || name == "port") && value.find('@', 1) != std::string_view::npos)
+            return "an @ in a password is written %40";
+        if (name == "dbname" &&
+            (value.find("://") != std::string_view::npos || value.find('\n') != std::string_view::npos))
+            return "it is to be one URL; several hosts are HOST:PORT,HOST:PORT within it";
+    }
+    return {};
+}
+
 // libpq finds out only when it connects, and then it looks like a server that is unavailable.
 bool is_whole(std::string_view text, int max)
 {
@@ -92,6 +108,8 @@ settings_of_url parse(std::string const& conninfo, std::string_view setting = da
     std::unique_ptr<char, decltype(&PQfreemem)> const problem{said, &PQfreemem};
     if (auto const unknown = unknown_parameter(problem ? problem.get() : ""); !unknown.empty())
         throw configuration_error{std::string{setting} + ": libpq has no parameter `" + unknown + "`; leave it out"};
+    if (auto const why = parsed ? why_no_url(parsed.get()) : std::string_view{}; !why.empty())
+        throw configuration_error{std::string{setting} + ": " + std::string{why}};
     if (!parsed || !has_right_numbers(parsed.get()))
         throw configuration_error{
             std::string{setting} +

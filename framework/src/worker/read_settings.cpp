@@ -16,12 +16,20 @@
 namespace skald::worker_detail {
 namespace {
 
+// Of a URL without whom it names and their password.
+std::string without_user(std::string_view value)
+{
+    auto const begin = value.find("://"), at = value.rfind('@');
+    if (begin == std::string_view::npos || at == std::string_view::npos || at < begin) return std::string{value};
+    return std::string{value.substr(0, begin + 3)} + "..." + std::string{value.substr(at)};
+}
+
 void set(config& c, setting const& s, std::string_view value, std::string_view named)
 try {
     s.set(c, value);
 }
 catch (std::invalid_argument const& right) {
-    throw configuration_error{fmt::format("{}: '{}' is not {}", named, value, right.what())};
+    throw configuration_error{fmt::format("{}: '{}' is not {}", named, without_user(value), right.what())};
 }
 
 // An empty value is more likely an unset variable of a script than an intention; for a certificate it would silently
