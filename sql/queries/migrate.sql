@@ -22,6 +22,13 @@ SELECT name, encode(checksum, 'hex') AS checksum FROM skald.migration WHERE owne
 -- name: record_migration
 INSERT INTO skald.migration (owner, name, checksum) VALUES (:owner::text, :migration::text, decode(:checksum::text, 'hex'))
 
+-- What a schema of this name has that is none of Skald's.
+-- name: others_in_schema
+SELECT coalesce(string_agg(relname, ', ' ORDER BY relname), '') AS others
+  FROM pg_class
+ WHERE relnamespace = to_regnamespace('skald') AND relkind IN ('r', 'p', 'v', 'm')
+   AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('skald.migration') AND attname = 'checksum')
+
 -- name: is_migrated
 SELECT to_regclass('skald.service') IS NOT NULL AS is_migrated
 

@@ -75,10 +75,13 @@ bool examine_schema(pqxx::connection& c, findings& found)
     bool is_there = true, is_current = true, is_newer = false;
     examine_part(found, "schema", [&] { is_there = run(c, q::doctor_schema)[0]["is_there"].as<bool>(); });
     if (!is_there) {
+        auto const others = postgres::others_in_schema(c);
         found.push_back(
             {"migrations", health::problem,
-             fmt::format("the database {} is none of Skald's: it has no schema `skald`", postgres::place_of(c)),
-             "correct DATABASE_URL, or, if it is right, run `skald migrate --service NAME`"});
+             fmt::format("the database {} is none of Skald's: it has {}", postgres::place_of(c),
+                         others.empty() ? "no schema `skald`" : "a schema `skald` of somebody else's, with " + others),
+             others.empty() ? "correct DATABASE_URL, or, if it is right, run `skald migrate --service NAME`"
+                            : "correct DATABASE_URL: Skald needs a database in which that schema is its own"});
         return false;
     }
     examine_part(found, "migrations", [&] {

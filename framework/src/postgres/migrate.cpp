@@ -142,6 +142,14 @@ void bring_up_to_date(pqxx::connection& c, std::string const& owner, std::vector
     }
 }
 
+configuration_error schema_of_others(pqxx::connection& c, std::string const& what)
+{
+    return configuration_error{
+        fmt::format("the schema `skald` of the database {} is not Skald's: it has {}. Skald needs that schema for "
+                    "itself: use another database, or give that schema another name",
+                    place_of(c), what)};
+}
+
 std::vector<migration> own_migrations()
 {
     std::vector<migration> own;
@@ -173,8 +181,14 @@ std::string which_database(pqxx::connection& c)
     return fmt::format("the database of {}, {}", owner.empty() ? "no service yet" : owner, place_of(c));
 }
 
+std::string others_in_schema(pqxx::connection& c)
+{
+    return pqxx::nontransaction{c}.exec(std::string{migrate_queries::others_in_schema})[0]["others"].c_str();
+}
+
 configuration_error without_schema(pqxx::connection& c)
 {
+    if (auto const others = others_in_schema(c); !others.empty()) return schema_of_others(c, others);
     return configuration_error{
         fmt::format("the database {} has no schema `skald`, or an old one: if DATABASE_URL is to name it, run `skald "
                     "migrate --service NAME`",
@@ -201,6 +215,7 @@ try {
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::wait_for_locks_briefly});
     // Several services and replicas may start at once. The lock ends with the connection.
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::lock_migrations});
+    if (auto const others = others_in_schema(c); !others.empty()) throw schema_of_others(c, others);
     refuse_if_of_others(c, service);
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::create_migration_table});
     std::vector<std::string> done;

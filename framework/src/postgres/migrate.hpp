@@ -45,6 +45,9 @@ std::string owner_name(pqxx::connection& c);
 /// For an operator who may have asked the wrong one: "the database of payments, pay at 127.0.0.1:5432".
 std::string which_database(pqxx::connection& c);
 
+/// The tables and views in a schema `skald` of another application; empty if there is none, or it is Skald's.
+std::string others_in_schema(pqxx::connection& c);
+
 /// What to say of a database without Skald's tables.
 configuration_error without_schema(pqxx::connection& c);
 

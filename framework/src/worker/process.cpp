@@ -2,6 +2,7 @@
 
 #include "admin/maintenance.hpp"
 #include "core/backoff.hpp"
+#include "core/text.hpp"
 #include "postgres/conninfo.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/lane.hpp"
@@ -127,6 +128,10 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
             log_.warning(
                 "database.waiting",
                 {{"attempts", failures}, {"error", postgres::why_not_connected(settings_.database_url, error.what())}});
+        }
+        catch (pqxx::insufficient_privilege const& error) {
+            throw configuration_error{core::in_one_line(error.what()) +
+                                      " (`skald migrate --grant ROLE` grants what a service needs)"};
         }
         catch (pqxx::in_doubt_error const& error) {  // done or not: each of these may be done again
             log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});

@@ -63,6 +63,14 @@ TEST_CASE_FIXTURE(modest_shop, "services and commands run as a role that owns no
     CHECK(eager.run().code == 2);
     CHECK_MESSAGE(eager.has_logged("can't be migrated: ERROR:  permission denied for database"), eager.log());
     CHECK(eager.has_logged("SKALD_MIGRATE=off"));
+    orders_db.ask("REVOKE USAGE ON SCHEMA skald FROM " + role);
+    service_process denied{program("order"),
+                           {},
+                           {{"DATABASE_URL", as_role(orders_db)}, {"SKALD_MIGRATE", "off"}, {"PATH", "/usr/bin:/bin"}}};
+    CHECK(denied.run().code == 2);
+    CHECK_MESSAGE(denied.has_logged("permission denied for schema skald"), denied.log());
+    CHECK(denied.has_logged("(`skald migrate --grant ROLE` grants what a service needs)"));
+    CHECK(skald({"migrate", "--grant", role}, orders_db.url()).first == 0);
     open();
     CHECK(order("done").status == 202);
     CHECK(order("undone", {.sku = "rare"}).status == 202);

@@ -342,6 +342,19 @@ TEST_CASE("wrong usage is exit code 2, a refusal or a failure 1, each with a sen
     CHECK(
         skald_tool(url, {"saga", "list"}).has(" has no schema `skald`, or an old one: if DATABASE_URL is to name it"));
     CHECK(skald_tool(url, {"doctor"}).has(" is none of Skald's: it has no schema `skald`"));
+    {
+        pqxx::connection others{url};
+        pqxx::nontransaction{others}.exec(
+            "CREATE SCHEMA skald CREATE TABLE migration (version int) CREATE TABLE poem (t text)");
+        for (auto const& words :
+             std::vector<std::vector<std::string>>{{"migrate", "--service", "orders"}, {"saga", "list"}}) {
+            auto const answer = skald_tool(url, words);
+            CHECK(answer.code == 2);
+            CHECK_MESSAGE(answer.has(" is not Skald's: it has migration, poem. "), answer.text);
+        }
+        CHECK(skald_tool(url, {"doctor"}).has("it has a schema `skald` of somebody else's, with migration, poem"));
+        pqxx::nontransaction{others}.exec("DROP SCHEMA skald CASCADE");
+    }
     skald_tool(url, {"migrate", "--service", "orders"});
     auto const here = [&] {
         return "no saga k was started here, in the database of orders, " + url.substr(url.rfind('/') + 1) + " at ";
