@@ -266,7 +266,7 @@ BEGIN
                 moved_by := CASE WHEN e.is_back THEN 'cancelled' ELSE 'rejected' END;
                 event := 'step.rejected';
             END IF;
-        ELSIF ending = 'unrunnable' AND for_deploy = 0 OR result = 'mismatch' THEN
+        ELSIF ending = 'unrunnable' AND for_deploy = 0 AND ended->>'reason' <> 'delivery_limit' OR result = 'mismatch' THEN
             IF ending IS DISTINCT FROM 'unrunnable' OR for_deploy > 0 THEN
                 ended := jsonb_build_object('reason', 'mismatch');
                 why := 'the key was used before with another body';

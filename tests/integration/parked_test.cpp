@@ -65,6 +65,18 @@ public:
 
 }  // namespace
 
+TEST_CASE("a delivery that came back too often is a duplicate if its step has run: others may have ended the process")
+{
+    parking_shop s;
+    auto delivery = skald::test::delivery_of(s.order_up_to("charge-payment"));
+    s.at("payments").process(delivery);
+    delivery.given_up = true;
+    s.at("payments").process(delivery);
+    s.run();
+    CHECK(s.saga_status("1") == "completed");
+    CHECK(s.parked().empty());
+}
+
 TEST_CASE("a replayed step runs once, though it is replayed twice and delivered twice")
 {
     parking_shop s;

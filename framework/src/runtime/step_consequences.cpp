@@ -102,10 +102,12 @@ happened writer::write(std::optional<step_result>&& how)
     case claim_result::cancelled:
         if (claimed_.held) break;
         if (claimed_.cause == ports::cancel_cause::other_home) return yield_to_other_home();
-        // The outcome of the step is decided, and stands; only a delivery that was wrong is parked.
-        if (wrong != nullptr && wrong->for_deploy == 0ms) return park_delivery(wrong->reason, wrong->why);
-        if (claimed_.result == claim_result::mismatch)
-            return park_delivery("mismatch", "the key was used before with another body");
+        // The outcome of the step is decided, and stands; only a delivery that was wrong is parked, and not what others
+        // that ended the process took along.
+        bool const is_mismatch = claimed_.result == claim_result::mismatch;
+        if (wrong != nullptr && wrong->for_deploy == 0ms && (is_mismatch || wrong->reason != "delivery_limit"))
+            return park_delivery(wrong->reason, wrong->why);
+        if (is_mismatch) return park_delivery("mismatch", "the key was used before with another body");
         if (task_.second) return {severity::info, "step.outdated", step_end::duplicate};
         if (step_.is_message()) repeat_reply(changes_, task_);
         return {severity::debug, "step.duplicate", step_end::duplicate};
