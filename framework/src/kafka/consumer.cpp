@@ -206,7 +206,7 @@ void consumer::refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64
         ", and there are records older than SKALD_RETENTION_DAYS, or than what was purged: nobody knows whether they "
         "have run. Say where to begin: kafka-consumer-groups.sh --group skald." +
         service + " --topic " + topic + ':' + std::to_string(one.partition) +
-        " --reset-offsets (docs/kafka.md, \"A group that has lost its place\")"};
+        " --reset-offsets --to-datetime TIME --execute (docs/kafka.md, \"A group that has lost its place\")"};
 }
 
 bool consumer::is_drained() const
