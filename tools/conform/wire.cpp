@@ -19,11 +19,13 @@ using rabbitmq::argument;
 using rabbitmq::bytes;
 using rabbitmq::the_channel;
 
-constexpr auto confirm_patience = 30s;
+constexpr auto broker_patience = 30s;  // for any answer of the broker's
 
 rabbitmq::connection_settings settings_for(std::string const& url, char const* role)
 {
-    return {rabbitmq::parse_url(url), fmt::format("skald-conform/{}", role)};
+    rabbitmq::connection_settings made{rabbitmq::parse_url(url), fmt::format("skald-conform/{}", role)};
+    made.connect_timeout = broker_patience;  // a trial must not end for a machine that is busy
+    return made;
 }
 
 /// A header that is a table, in the place of a text.
@@ -92,7 +94,7 @@ void wire::send(core::message const& message, way by, bool home_is_table)
 
 void wire::await_confirm()
 {
-    auto const until = std::chrono::steady_clock::now() + confirm_patience;
+    auto const until = std::chrono::steady_clock::now() + broker_patience;
     while (std::chrono::steady_clock::now() < until) {
         auto const frame = sends_.read(100ms);
         bool const is_confirmed =
