@@ -91,6 +91,7 @@ bool ended_itself(ports::claim_answer const& claimed, std::optional<step_result>
 happened writer::write(std::optional<step_result>&& how)
 {
     auto const* const wrong = how ? std::get_if<unrunnable>(&*how) : nullptr;
+    bool const is_mismatch = claimed_.result == claim_result::mismatch;
     switch (claimed_.result) {
     case claim_result::in_flight: return put_back(in_flight_wait);
     case claim_result::paused: return put_back(paused_wait);
@@ -104,7 +105,6 @@ happened writer::write(std::optional<step_result>&& how)
         if (claimed_.cause == ports::cancel_cause::other_home) return yield_to_other_home();
         // The outcome of the step is decided, and stands; only a delivery that was wrong is parked, and not what others
         // that ended the process took along.
-        bool const is_mismatch = claimed_.result == claim_result::mismatch;
         if (wrong != nullptr && wrong->for_deploy == 0ms && (is_mismatch || wrong->reason != "delivery_limit"))
             return park_delivery(wrong->reason, wrong->why);
         if (is_mismatch) return park_delivery("mismatch", "the key was used before with another body");
