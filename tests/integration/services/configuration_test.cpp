@@ -64,7 +64,8 @@ TEST_CASE("an unknown setting, or a value that can't be, is named, and the servi
     s.refuses({"--listen", "nonsense"}, {}, "nonsense");
     s.refuses({"--listen", "127.0.0.1:99999"}, {}, "127.0.0.1:99999");
     s.refuses({"--listen", "192.0.2.1:80"}, {}, "192.0.2.1:80");
-    s.refuses({}, {{"DATABASE_URL_FILE", "/no/such/file"}}, "/no/such/file");
+    s.refuses({}, {{"SKALD_LANES_FILE", "/no/such/file"}}, "/no/such/file");
+    s.refuses({}, {{"DATABASE_URL_FILE", "/no/such/file"}}, "DATABASE_URL and DATABASE_URL_FILE are both set");
     s.refuses({"--listen", "127.0.0.1:0"}, {{"SKALD_HTTP_TLS_KEY", "key.pem"}},
               "SKALD_HTTP_TLS_CERTIFICATE is missing");
     s.refuses({"--listen", "127.0.0.1:0", "--http-tls-certificate", "/no/such/file"},
