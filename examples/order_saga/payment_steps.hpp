@@ -3,6 +3,8 @@
 
 #include "order_saga.hpp"
 
+#include <utility>
+
 namespace order_saga {
 
 inline void note_charge(skald::step_context& ctx, order const& o, char const* kind)
@@ -42,7 +44,7 @@ class charge_payment final : public skald::compensatable_step<order>, public ska
             " INSERT INTO charge (order_id, customer, cents, kind)"
             " SELECT w.id, w.customer, w.cents, 'charge' FROM wanted w JOIN paid USING (customer)",
             wanted.dump());
-        return charged.affected_rows() == all.size() ? skald::all_done() : skald::one_by_one();
+        return std::cmp_equal(charged.affected_rows(), all.size()) ? skald::all_done() : skald::one_by_one();
     }
 
     void compensate(skald::step_context& ctx, order& o) const override

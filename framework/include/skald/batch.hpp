@@ -13,7 +13,7 @@
 //             auto const written = all.sql("INSERT INTO charge (key, amount) SELECT m.key, m.amount"
 //                                          "  FROM jsonb_to_recordset($1::jsonb) AS m(key text, amount bigint)",
 //                                          rows.dump());
-//             return written.affected_rows() == all.size() ? skald::all_done() : skald::one_by_one();
+//             return std::cmp_equal(written.affected_rows(), all.size()) ? skald::all_done() : skald::one_by_one();
 //         }
 //         ...
 //     };

@@ -166,7 +166,7 @@ TEST_CASE("steps that share a transaction are each in their own trace, and its s
         if (span["name"] != "receive payments" || span["service"] != "payments") continue;
         ++batches;
         for (auto const& link : span["links"]) {
-            CHECK(trace_of[link["spanId"]] == link["traceId"]);
+            CHECK(trace_of[link["spanId"]] == link["traceId"].get<std::string>());
             linked += processed.contains(link["traceId"].get<std::string>()) ? 1 : 0;
         }
     }
