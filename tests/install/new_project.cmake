@@ -4,6 +4,7 @@
 set(skald ${WORK}/prefix/bin/skald)
 set(ENV{CMAKE_PREFIX_PATH} ${WORK}/prefix)
 set(ENV{CXX} ${COMPILER})
+set(ENV{CMAKE_GENERATOR} Ninja) # that is what scripts/setup.sh installs; the project's CI file installs make
 if(NOT DEFINED ENV{DATABASE_URL})
     message(FATAL_ERROR "DATABASE_URL is not set: the tests of a new project need a PostgreSQL server (scripts/stack.sh)")
 endif()
