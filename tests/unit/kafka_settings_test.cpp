@@ -59,6 +59,8 @@ TEST_CASE("over Kafka what can't work is refused at start, with what to do")
         settings.kafka_brokers = wrong;
         CHECK_MESSAGE(contains(refusal(settings, skald::kafka()), "is not HOST:PORT"), wrong);
     }
+    settings.kafka_brokers = "a:9092,sasl_ssl://app:hunter2@b:9092";
+    CHECK(refusal(settings, skald::kafka()) == "SKALD_KAFKA_BROKERS: number 2 is not HOST:PORT");
     for (std::string const right : {"a:9092,b:9092", "[::1]:9092", "SASL_SSL://a:9092"}) {
         settings.kafka_brokers = right;
         CHECK_MESSAGE(refusal(settings, skald::kafka()) == "it was accepted", right);

@@ -16,6 +16,13 @@ using conf_ptr = std::unique_ptr<rd_kafka_conf_t, destroyer<rd_kafka_conf_destro
 constexpr std::chrono::seconds end_within{5};
 constexpr std::uint64_t one_event = 1;  // what an eventfd is written
 
+// A topic or a partition was deleted, or never there.
+bool is_gone(rd_kafka_resp_err_t error)
+{
+    return error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || error == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+           error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
+}
+
 }  // namespace
 
 client::client(rd_kafka_type_t kind, property_list const& properties, listener& told)

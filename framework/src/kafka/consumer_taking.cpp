@@ -79,11 +79,8 @@ bool consumer::take_next(place const& where, partition& of, std::vector<ports::d
         if (raw == nullptr) return false;
         of.next = record_ptr{raw, rd_kafka_message_destroy};
     }
-    if (of.next->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        auto const told = std::exchange(of.next, nullptr);
-        if (is_gone(told->err) && routes_.is_own(where.first)) throw client_lost{rd_kafka_message_errstr(told.get())};
-        throw kafka_error{rd_kafka_message_errstr(told.get())};
-    }
+    if (of.next->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        throw kafka_error{rd_kafka_message_errstr(std::exchange(of.next, nullptr).get())};
     auto const offset = of.next->offset;
     if (offset < of.done.next()) throw client_lost{where.first + " has begun anew: it was made again"};
     ask_for_missing(where, of.done.next(), offset);

@@ -60,11 +60,4 @@ inline void check(rd_kafka_error_t* error, char const* doing)
     if (error_ptr const owned{error}) throw kafka_error{std::string{doing} + ": " + rd_kafka_error_string(owned.get())};
 }
 
-/// A topic or a partition was deleted, or never there.
-inline bool is_gone(rd_kafka_resp_err_t error)
-{
-    return error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || error == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
-           error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
-}
-
 }  // namespace skald::kafka_detail

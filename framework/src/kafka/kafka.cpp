@@ -61,10 +61,10 @@ bool is_broker(std::string_view one)
 
 void check_brokers(std::string_view all)
 {
-    while (!all.empty()) {
+    for (int number = 1; !all.empty(); ++number) {
         auto const one = all.substr(0, all.find(','));
-        if (!is_broker(one))
-            throw configuration_error{"SKALD_KAFKA_BROKERS: '" + std::string{one} + "' is not HOST:PORT"};
+        if (!is_broker(one))  // and is not repeated: there may be a password in it
+            throw configuration_error{"SKALD_KAFKA_BROKERS: number " + std::to_string(number) + " is not HOST:PORT"};
         all.remove_prefix(std::min(one.size() + 1, all.size()));
     }
 }
