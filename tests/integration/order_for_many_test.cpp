@@ -144,6 +144,20 @@ TEST_CASE("a saga that another transaction holds is left out, and the others of 
     CHECK(s.commands() == "2|cancel\n4|cancel\n6|cancel");
 }
 
+TEST_CASE("a saga whose order loses a deadlock is left out, and the others of its batch are not")
+{
+    many_orders s{6};
+    s.home().run("CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ "
+                 "BEGIN IF NEW.key = '4' THEN RAISE deadlock_detected; END IF; RETURN NEW; END $$;"
+                 "CREATE TRIGGER conflict BEFORE INSERT ON skald.control FOR EACH ROW EXECUTE FUNCTION conflict()");
+    auto const done = s.give(s.for_bob("cancel", 10));
+    CHECK(done.done == 2);
+    CHECK(done.busy == 1);
+    CHECK(s.commands() == "2|cancel\n6|cancel");
+    s.home().run("DROP TRIGGER conflict ON skald.control");
+    CHECK(s.give(s.for_bob("cancel")).done == 1);
+}
+
 TEST_CASE("stuck sagas are put back together, whatever their attributes")
 {
     many_orders s{2};

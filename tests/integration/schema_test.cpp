@@ -112,6 +112,19 @@ TEST_CASE("a migration that fails is named, with the line, and nothing of it rem
     CHECK(db.one("SELECT to_regclass('a') IS NULL") == "t");
 }
 
+TEST_CASE("a migration that met another session may be tried again, and nothing of it remains")
+{
+    database const db{"orders"};
+    for (std::string const met : {"deadlock_detected", "lock_not_available"}) {
+        CAPTURE(met);
+        CHECK_THROWS_AS(
+            migrate(db.url(), "orders", {{"0001_a", "CREATE TABLE a (n int); DO $$ BEGIN RAISE " + met + "; END $$"}}),
+            skald::postgres::migration_blocked);
+        CHECK(db.one("SELECT to_regclass('a') IS NULL") == "t");
+    }
+    CHECK_NOTHROW(migrate(db.url(), "orders", {{"0001_a", "CREATE TABLE a (n int)"}}));
+}
+
 TEST_CASE("a migration that comes before one that is applied is refused")
 {
     database const db{"orders"};

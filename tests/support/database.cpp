@@ -92,6 +92,7 @@ private:
             "DELETE FROM skald.inbox; DELETE FROM skald.queue; DELETE FROM skald.binding; DELETE FROM skald.consumer; "
             "DELETE FROM skald.ended; DELETE FROM skald.unrouted; DELETE FROM skald.unrouted_destination;"
             "UPDATE skald.service SET forgot_before = NULL WHERE forgot_before IS NOT NULL;"
+            "DELETE FROM skald.migration WHERE owner <> 'skald';"
             "DROP SCHEMA public CASCADE; CREATE SCHEMA public;");
     }
 

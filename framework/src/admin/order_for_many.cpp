@@ -1,5 +1,6 @@
 #include "admin/order_for_many.hpp"
 
+#include "postgres/faults.hpp"
 #include "skald_finding_queries.hpp"
 
 #include <pqxx/pqxx>
@@ -100,8 +101,8 @@ try {
         if (so_far.refusals.size() < refusals_max) so_far.refusals.push_back(one);
     return true;
 }
-catch (pqxx::sql_error const& error) {
-    if (error.sqlstate() != "55P03" && error.sqlstate() != "40P01") throw;
+catch (std::exception const&) {
+    if (!postgres::says_blocked()) throw;
     return false;
 }
 

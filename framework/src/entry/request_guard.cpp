@@ -19,8 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Long enough for the insert itself, short enough that no lane waits for the first request to end: it responds 409.
-constexpr auto in_flight_wait = 10ms;
+// Long enough for the insert itself, short enough that no lane waits for the first request to end: it responds 409. The
+// second is for what is no key in flight, such as a vacuum that truncates the table: it lets go within 20 ms of a wait.
+constexpr auto in_flight_wait = 10ms, second_wait = 30ms;
 
 // A transaction that lost its connection during COMMIT is resolved by going through the guard again.
 constexpr int tries_max = 3;
@@ -190,9 +191,8 @@ std::optional<http::response> request_guard::claim_and_run(call& c)
     auto timed = c.trace.span.child("claim");
     auto met = claim(c, in_flight_wait);
     if (met.claimed.result == ports::claim_result::in_flight) {
-        // The wait may have been for something else, such as extending the table file. A key in flight still is.
         store_.rollback();
-        met = claim(c, in_flight_wait);
+        met = claim(c, second_wait);
     }
     timed.end();
     bool const is_fresh = met.claimed.result == ports::claim_result::fresh;

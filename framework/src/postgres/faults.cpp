@@ -101,6 +101,12 @@ fault classify_current_of_ours()
     return met;
 }
 
+bool says_blocked()
+{
+    auto const kind = classify_current().kind;
+    return kind == fault_kind::contended || kind == fault_kind::lock_timeout;
+}
+
 bool says_read_only()
 {
     return current_state() == "25006";

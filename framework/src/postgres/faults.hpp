@@ -15,6 +15,11 @@ ports::fault classify_current();
 /// missing table is `unavailable`: it says nothing about the message. Only what the data causes is `broken`.
 ports::fault classify_current_of_ours();
 
+/// Whether the exception being handled says that another session was in the way: a lock that did not come in time, or a
+/// deadlock. All is rolled back, and may be tried again. To be called in a catch block; it takes whatever was thrown,
+/// since libpqxx 6 throws a deadlock as no sql_error.
+bool says_blocked();
+
 /// Whether the exception being handled says that the server takes no writes. To be called in a catch block.
 bool says_read_only();
 

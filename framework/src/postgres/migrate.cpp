@@ -3,6 +3,7 @@
 #include "core/fingerprint.hpp"
 #include "core/text.hpp"
 #include "postgres/conninfo.hpp"
+#include "postgres/faults.hpp"
 #include "postgres/literal.hpp"
 #include "postgres/pooler.hpp"
 #include "skald_migrate_queries.hpp"
@@ -34,12 +35,6 @@ configuration_error another_text(std::string const& names)
                                " was applied with another text; applied migrations never change: add a new one"};
 }
 
-bool is_blocked(pqxx::sql_error const& error)
-{
-    // A lock that did not come in time, or one for which two sessions waited for each other: all is rolled back.
-    return error.sqlstate() == "55P03" || error.sqlstate() == "40P01";
-}
-
 bool is_not_allowed(pqxx::sql_error const& error)
 {
     return dynamic_cast<pqxx::insufficient_privilege const*>(&error) != nullptr;  // whose sqlstate() is empty
@@ -57,7 +52,7 @@ try {
     tx.commit();
 }
 catch (pqxx::sql_error const& error) {
-    if (is_blocked(error)) throw;
+    if (says_blocked()) throw;
     throw configuration_error{fmt::format("the migration {}/{} failed, and nothing of it remains: {}{}", owner, m.name,
                                           core::in_one_line(error.what()), is_not_allowed(error) ? not_allowed : "")};
 }
@@ -226,11 +221,13 @@ try {
     }
     return done;
 }
-catch (pqxx::sql_error const& error) {
-    if (is_not_allowed(error))
-        throw configuration_error{"the database can't be migrated: " + core::in_one_line(error.what()) + not_allowed};
-    if (!is_blocked(error)) throw;
-    throw migration_blocked{"another session holds a lock that the migration needs: " + std::string{error.what()}};
+catch (pqxx::insufficient_privilege const& error) {
+    throw configuration_error{"the database can't be migrated: " + core::in_one_line(error.what()) + not_allowed};
+}
+catch (std::exception const& error) {
+    if (!says_blocked()) throw;
+    throw migration_blocked{"another session holds a lock that the migration needs: " +
+                            core::in_one_line(error.what())};
 }
 
 void grant(std::string const& url, std::string const& role)

@@ -4,6 +4,7 @@
 #include "core/backoff.hpp"
 #include "core/text.hpp"
 #include "postgres/conninfo.hpp"
+#include "postgres/faults.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/lane.hpp"
 #include "runtime/publish_loop.hpp"
@@ -23,6 +24,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include <unistd.h>
@@ -38,6 +40,18 @@ std::string pid_and_host()
     std::array<char, 256> host{};
     if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
     return std::to_string(::getpid()) + '@' + host.data();
+}
+
+// Why the database can't be had yet, where another try may find it otherwise; nothing where the process can't start.
+// Each of the statements may be done again, whether its COMMIT in doubt was one or not. To be called in a catch block.
+std::optional<std::string> why_to_wait(std::string const& database_url, std::exception const& error)
+{
+    if (dynamic_cast<pqxx::broken_connection const*>(&error) != nullptr)
+        return postgres::why_not_connected(database_url, error.what());
+    bool const may_pass = dynamic_cast<pqxx::in_doubt_error const*>(&error) != nullptr ||
+                          dynamic_cast<postgres::migration_blocked const*>(&error) != nullptr ||
+                          dynamic_cast<postgres::schema_behind const*>(&error) != nullptr || postgres::says_blocked();
+    return may_pass ? std::optional{core::in_one_line(error.what())} : std::nullopt;
 }
 
 }  // namespace
@@ -124,23 +138,14 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
             }
             return true;
         }
-        catch (pqxx::broken_connection const& error) {
-            log_.warning(
-                "database.waiting",
-                {{"attempts", failures}, {"error", postgres::why_not_connected(settings_.database_url, error.what())}});
-        }
         catch (pqxx::insufficient_privilege const& error) {
             throw configuration_error{core::in_one_line(error.what()) +
                                       " (`skald migrate --grant ROLE` grants what a service needs)"};
         }
-        catch (pqxx::in_doubt_error const& error) {  // done or not: each of these may be done again
-            log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});
-        }
-        catch (postgres::migration_blocked const& error) {
-            log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});
-        }
-        catch (postgres::schema_behind const& error) {
-            log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});
+        catch (std::exception const& error) {
+            auto const why = why_to_wait(settings_.database_url, error);
+            if (!why) throw;
+            log_.warning("database.waiting", {{"attempts", failures}, {"error", *why}});
         }
         if (signals.wait(backoff.wait(failures, random)) || stop_.stopped()) return false;
     }

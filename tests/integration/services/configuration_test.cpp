@@ -252,6 +252,28 @@ TEST_CASE("a start that waits for a lock says so, answers its probes, ends when 
     CHECK(service.terminate().code == 0);
 }
 
+TEST_CASE("a start that loses a deadlock waits, and goes on")
+{
+    fresh_database database{"configuration"};
+    service_process service{shop::program("payment"), {}, shop::variables(database)};
+    service.start();
+    REQUIRE(wait_until([&] { return service.has_logged(" worker.started "); }));
+    CHECK(service.terminate().code == 0);
+    for (std::string const table : {"skald.service", "skald.hosted", "skald.hosted_version"}) {
+        CAPTURE(table);
+        database.ask("CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS "
+                     "'BEGIN RAISE deadlock_detected; END';"
+                     "CREATE TRIGGER conflict BEFORE INSERT OR UPDATE OR DELETE ON " +
+                     table + " EXECUTE FUNCTION conflict()");
+        service.start();
+        CHECK(wait_until([&] { return service.has_logged(" database.waiting ") || !service.is_running(); }));
+        database.ask("DROP FUNCTION conflict CASCADE");
+        CHECK(wait_until([&] { return service.has_logged(" worker.started ") || !service.is_running(); }));
+        REQUIRE(service.is_running());
+        CHECK(service.terminate().code == 0);
+    }
+}
+
 TEST_CASE("a process with another database than its service's takes no message, and says why it does not start")
 {
     one_service right;
