@@ -178,4 +178,8 @@ if [[ $races && $(ls "$build/races") ]]; then
   cat "$build"/races/*
   status=1
 fi
+if [[ $status != 0 ]] && grep -q 'waits for .* on relation' "$stack/log/postgres.log"; then
+  say 'deadlocks on tables, which the server tells nobody else: who waited, and the first line of what they ran'
+  grep -E 'ERROR:  deadlock detected|waits for .* on relation|^[[:blank:]]+Process [0-9]+: ' "$stack/log/postgres.log" | tail -n 40
+fi
 exit "$status"
