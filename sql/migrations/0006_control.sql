@@ -64,11 +64,16 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- Which database this is, and, where a step of the saga has come here, whose home it is.
 CREATE FUNCTION skald.not_started_here(scope text, key text) RETURNS text
-LANGUAGE sql IMMUTABLE
+LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
-AS $$ SELECT format('no saga %s%s was started here: ask the database of its home', key,
-                    CASE WHEN scope <> '' THEN ' of scope ' || scope ELSE '' END) $$;
+AS $$ SELECT format('no saga %s%s was started here, in the database of %s, %s: ask the database of its home%s', n.key,
+                    CASE WHEN n.scope <> '' THEN ' of scope ' || n.scope ELSE '' END,
+                    coalesce((SELECT s.name FROM skald.service s), 'no service yet'), current_database(),
+                    (SELECT ', ' || min(i.home) FROM skald.idempotency i
+                      WHERE (i.scope, i.key) = (n.scope, n.key) AND i.home <> '-'))
+        FROM (VALUES (scope, key)) AS n (scope, key) $$;
 
 -- Takes a command here and sends it to the services in `told`, as {"id", "scope", "key", "home", "action", "reason", "step", "by",
 -- "requested_at"}, and "act" if it is part of an order for many. Returns the command, with `left` if the parked step of a retry was left parked: then it was not sent.

@@ -55,9 +55,8 @@ SELECT i.step AS handler, i.status::text AS status, i.attempts, coalesce(i.error
   LEFT JOIN skald.reply r ON (r.scope, r.key, r.handler) = (i.scope, i.key, i.step)
  WHERE (i.scope, i.key) = (:scope::text, :key::text) AND i.home = '-' ORDER BY i.step
 
--- The service that started the saga of which there is a step here.
--- name: home_of_saga
-SELECT min(i.home) AS home FROM skald.idempotency i WHERE (i.scope, i.key) = (:scope::text, :key::text) AND i.home <> '-'
+-- name: not_started_here
+SELECT skald.not_started_here(:scope::text, :key::text) AS why
 
 -- Every known step: those of this database, and those that other services have reported.
 -- name: show_steps

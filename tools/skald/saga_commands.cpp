@@ -72,12 +72,7 @@ std::vector<std::string> step_row(std::string const& name, json const& step, std
 int show_messages(postgres::connection& c, core::saga_id const& id, output const& out)
 {
     auto const found = c.run(postgres::execute(queries::messages_of_key{.scope = id.scope, .key = id.key}));
-    if (found.empty()) {
-        auto const row = c.run(postgres::execute(queries::home_of_saga{.scope = id.scope, .key = id.key}))[0];
-        return out.refuse(fmt::format("no saga {} was started here, in {}: ask the database of its home{}", id.key,
-                                      postgres::which_database(c.raw()),
-                                      row["home"].is_null() ? "" : fmt::format(", {}", row["home"].c_str())));
-    }
+    if (found.empty()) return out.refuse(admin::not_started_here(c, id));
     std::vector<std::vector<std::string>> rows{{"HANDLER", "STATUS", "ATTEMPTS", "AT", "REPLY", "PARKED", "ERROR"}};
     auto all = json::array();
     for (auto const& row : found) {

@@ -1,6 +1,7 @@
 // `skald started list`, `skald saga resolve` and `skald saga signal`: steps that wait for a call, a signal or a time.
 #include "started.hpp"
 
+#include "admin/commands.hpp"
 #include "admin/explanation.hpp"
 #include "admin/started_steps.hpp"
 #include "core/text.hpp"
@@ -90,7 +91,7 @@ int signal(core::saga_id const& saga, std::string const& step, json const& body,
     auto c = connect();
     auto const became = admin::signal(c, saga, step, body);
     auto const key = core::visible_text(saga.key), name = core::visible_text(step);
-    if (became == "no saga") return out.refuse("no saga " + key + " was started here: ask the database of its home");
+    if (became == "no saga") return out.refuse(admin::not_started_here(c, saga));
     if (became == "no step") return out.refuse("saga " + key + " has no step " + name);
     if (became == "no wait")
         return out.refuse(name + " of saga " + key + " never waits for a signal: `skald saga show` has its steps");

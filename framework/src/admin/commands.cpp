@@ -31,6 +31,11 @@ nlohmann::json issue(postgres::connection& c, command const& what)
     return answer;
 }
 
+std::string not_started_here(postgres::connection& c, core::saga_id const& saga)
+{
+    return c.run(postgres::execute(queries::not_started_here{.scope = saga.scope, .key = saga.key}))[0]["why"].c_str();
+}
+
 nlohmann::json close(postgres::connection& c, std::string const& as_status, command const& what, bool even_with_calls)
 {
     return answer_to(c, queries::close_saga{.status = as_status,

@@ -23,6 +23,9 @@ struct command
 /// transaction. Throws what pqxx throws.
 nlohmann::json issue(postgres::connection& c, command const& what);
 
+/// Says that no such saga was started in this database, which one that is, and, where it is known, whose it is.
+std::string not_started_here(postgres::connection& c, core::saga_id const& saga);
+
 /// Closes a saga as `as_status`, completed or compensated; the action in `what` is ignored. Shapes and errors are those
 /// of issue(), and "lost": steps that are under way, whose end nothing will record. It is refused if there are
 /// any, unless `even_with_calls`.

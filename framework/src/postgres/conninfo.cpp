@@ -46,11 +46,11 @@ std::string_view why_no_url(PQconninfoOption const* options)
 }
 
 // libpq finds out only when it connects, and then it looks like a server that is unavailable.
-bool is_whole(std::string_view text, int max)
+bool is_whole(std::string_view text, int min, int max)
 {
     int value{};
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc{} && end == text.data() + text.size() && value >= 0 && value <= max;
+    return error == std::errc{} && end == text.data() + text.size() && value >= min && value <= max;
 }
 
 bool has_right_numbers(PQconninfoOption const* options)
@@ -59,11 +59,11 @@ bool has_right_numbers(PQconninfoOption const* options)
         std::string_view const name{options->keyword};
         std::string_view text{options->val != nullptr ? options->val : ""};
         if (text.empty()) continue;
-        if (name == "connect_timeout" && !is_whole(text, 1'000'000)) return false;
+        if (name == "connect_timeout" && !is_whole(text, 0, 1'000'000)) return false;
         if (name != "port") continue;
         while (!text.empty()) {
             auto const one = text.substr(0, text.find(','));
-            if (!one.empty() && !is_whole(one, 65'535)) return false;
+            if (!one.empty() && !is_whole(one, 1, 65'535)) return false;
             text.remove_prefix(std::min(one.size() + 1, text.size()));
         }
     }
@@ -114,7 +114,7 @@ settings_of_url parse(std::string const& conninfo, std::string_view setting = da
         throw configuration_error{
             std::string{setting} +
             " is neither a URL (postgresql://user@host:port/database) nor a list of keywords "
-            "(host=... dbname=...) that libpq understands; a port is at most 65535, connect_timeout a "
+            "(host=... dbname=...) that libpq understands; a port is 1 to 65535, connect_timeout a "
             "number of seconds"};
     return parsed;
 }
@@ -161,6 +161,18 @@ void check_settings(std::string_view url, std::string const& setting)
     auto const settings = parse(std::string{url}, setting);
     check_values(settings.get(), setting);
     check_files(settings.get(), setting);
+}
+
+void refuse_read_only(std::string_view url)
+{
+    auto const settings = parse(std::string{url});
+    for (auto const* option = settings.get(); option->keyword != nullptr; ++option) {
+        std::string_view const value{option->val != nullptr ? option->val : ""};
+        if (std::string_view{option->keyword} != "target_session_attrs") continue;
+        if (value == "read-only" || value == "standby" || value == "prefer-standby")
+            throw configuration_error{"DATABASE_URL: target_session_attrs=" + std::string{value} +
+                                      " asks for a server that takes no writes, and a service writes: leave it out"};
+    }
 }
 
 std::string why_not_connected(std::string_view url, std::string const& error)

@@ -18,6 +18,9 @@ std::string with_defaults(std::string_view url, std::string_view application_nam
 /// begins with `setting`: where the URL is from.
 void check_settings(std::string_view url, std::string const& setting = "DATABASE_URL");
 
+/// For the start of a service, which writes: throws configuration_error if only a server that takes no writes would do.
+void refuse_read_only(std::string_view url);
+
 /// Why connecting failed, in libpq's words; and that no URL was given, if that is so: it is the most likely cause.
 std::string why_not_connected(std::string_view url, std::string const& error);
 

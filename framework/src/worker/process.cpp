@@ -72,6 +72,7 @@ process::process(std::string service, config const& settings, runtime::registry 
       transport_{make_transport(service_, "skald/" + service_, settings, database("inbox"), broker_log_, makers.kafka)}
 {
     postgres::check_settings(settings_.database_url);
+    postgres::refuse_read_only(settings_.database_url);
     // When a peer closes a socket, this process must get an error code and not be killed.
     std::signal(SIGPIPE, SIG_IGN);
 }

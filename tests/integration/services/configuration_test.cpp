@@ -91,6 +91,7 @@ TEST_CASE("a URL that can't be read is a clear error, and its password is not sh
     for (std::string const url :
          {"postgresql://user:hunter2@[::1", "postgresql://user:hunter2@host:port/db",
           "postgresql://user:hunter2@host/db?nosuch=1", "hunter2", "postgresql://user:hunter2@host/db?sslmode=nonsense",
+          "postgresql://user:hunter2@host:0/db", "postgresql://user:hunter2@host/db?target_session_attrs=read-only",
           "postgresql://user:hunter2@host/db?sslmode=verify-full&sslrootcert=/no/such.pem"}) {
         auto variables = s.variables;
         variables["DATABASE_URL"] = url;
