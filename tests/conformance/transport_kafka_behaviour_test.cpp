@@ -40,6 +40,17 @@ std::multiset<std::string> taken_by(ports::subscription& one, ports::subscriptio
     return ids;
 }
 
+struct takes_partitions : kafka::listener
+{
+    void rebalanced(rd_kafka_resp_err_t what, rd_kafka_topic_partition_list_t const* which) override
+    {
+        has_some = what == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        rd_kafka_assign(of, has_some ? which : nullptr);
+    }
+    rd_kafka_t* of{};
+    bool has_some{};
+};
+
 std::string refusal(auto const& act)
 {
     try {
@@ -298,6 +309,31 @@ TEST_CASE("a process whose database is another one takes nothing")
         CHECK(nothing_comes(*other));
     }
     CHECK(collect(*f.transport().subscribe({service, 10, "orders-of-here"}), 1).size() == 1);
+}
+
+TEST_CASE("a client to which records have come that nobody takes ends in order")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto const first = f.transport().subscribe({service, 10});  // makes the topic
+    send(f, numbered(service, 20));
+    takes_partitions told;
+    auto ending = std::make_unique<kafka::client>(RD_KAFKA_CONSUMER,
+                                                  kafka::property_list{{"bootstrap.servers", f.options().brokers},
+                                                                       {"group.id", service + ".another"},
+                                                                       {"auto.offset.reset", "earliest"}},
+                                                  told);
+    told.of = ending->raw();
+    auto const topics = kafka::make_list();
+    rd_kafka_topic_partition_list_add(topics.get(), ("skald." + service).c_str(), RD_KAFKA_PARTITION_UA);
+    REQUIRE(rd_kafka_subscribe(ending->raw(), topics.get()) == RD_KAFKA_RESP_ERR_NO_ERROR);
+    REQUIRE(wait_until([&] {
+        if (!told.has_some) ending->poll();
+        return told.has_some;
+    }));
+    kafka::queue_ptr const records{rd_kafka_queue_get_consumer(ending->raw())};
+    REQUIRE(wait_until([&] { return rd_kafka_queue_length(records.get()) >= 20; }));
+    ending.reset();
 }
 
 TEST_CASE("a stopped process that does not settle what it has holds up others no longer than the drain")
