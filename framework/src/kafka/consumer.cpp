@@ -1,6 +1,7 @@
 #include "kafka/consumer.hpp"
 
 #include "core/failpoint.hpp"
+#include "kafka/relied_on.hpp"
 
 #include <skald/errors.hpp>
 
@@ -27,16 +28,8 @@ property_list properties_of(consumer_settings const& settings)
                       {"reconnect.backoff.max.ms", "1000"},
                       {"topic.metadata.refresh.interval.ms", "30000"}};  // a partition that was added is seen by then
     all.insert(all.end(), settings.properties.begin(), settings.properties.end());
-    // What the rest relies on.
-    for (auto const& [name, value] : property_list{{"group.id", "skald." + settings.who.service},
-                                                   {"enable.auto.commit", "false"},
-                                                   {"enable.auto.offset.store", "false"},
-                                                   {"auto.offset.reset", "earliest"},
-                                                   {"allow.auto.create.topics", "false"},
-                                                   {"enable.partition.eof", "false"},
-                                                   {"partition.assignment.strategy", "cooperative-sticky"},
-                                                   {"receive.message.max.bytes", "100000000"}})
-        all.emplace_back(name, value);
+    all.emplace_back("group.id", "skald." + settings.who.service);
+    append(all, fixed_for_consumers);
     return all;
 }
 

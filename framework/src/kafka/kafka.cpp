@@ -1,12 +1,12 @@
 #include <skald/kafka.hpp>
 
 #include "kafka/kafka_transport.hpp"
+#include "kafka/relied_on.hpp"
 
 #include <skald/config.hpp>
 #include <skald/errors.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <fstream>
@@ -21,24 +21,6 @@ std::string trimmed(std::string const& text)
     auto const first = text.find_first_not_of(blanks);
     return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
-
-// Set after what the user has (consumer.cpp, kafka_publisher.cpp).
-constexpr std::array<std::string_view, 16> relied_on{"bootstrap.servers",
-                                                     "metadata.broker.list",
-                                                     "group.id",
-                                                     "enable.auto.commit",
-                                                     "enable.auto.offset.store",
-                                                     "auto.offset.reset",
-                                                     "allow.auto.create.topics",
-                                                     "enable.partition.eof",
-                                                     "partition.assignment.strategy",
-                                                     "receive.message.max.bytes",
-                                                     "enable.idempotence",
-                                                     "acks",
-                                                     "request.required.acks",
-                                                     "topic.metadata.propagation.max.ms",
-                                                     "message.max.bytes",
-                                                     "transactional.id"};
 
 // `HOST:PORT`, or with a protocol of librdkafka's before it. librdkafka would try what is none for ever.
 bool is_broker(std::string_view one)
@@ -84,7 +66,7 @@ kafka_detail::property_list read_properties(std::string const& path)
             throw configuration_error{"SKALD_KAFKA_PROPERTIES: line " + std::to_string(number) + " of " + path +
                                       " is no `name=value`"};
         auto name = trimmed(line.substr(0, at));
-        if (std::ranges::find(relied_on, name) != relied_on.end())
+        if (kafka_detail::is_relied_on(name))
             throw configuration_error{"SKALD_KAFKA_PROPERTIES: line " + std::to_string(number) + " of " + path + ": " +
                                       name + " is what Skald relies on, and can't be set"};
         all.emplace_back(std::move(name), trimmed(line.substr(at + 1)));

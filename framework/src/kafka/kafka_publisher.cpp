@@ -3,6 +3,7 @@
 #include "core/failpoint.hpp"
 #include "core/foreign_message.hpp"
 #include "kafka/record.hpp"
+#include "kafka/relied_on.hpp"
 #include "transports/message_limits.hpp"
 
 #include <algorithm>
@@ -22,8 +23,6 @@ constexpr std::chrono::milliseconds answer_within = 1s;
 // librdkafka gives up one message after so long, and the others go on.
 constexpr char const* message_timeout_ms = "10000";
 
-constexpr char const* request_bytes_max = "18874368";
-
 property_list properties_of(property_list all)
 {
     property_list made{{"linger.ms", "1"},
@@ -33,12 +32,7 @@ property_list properties_of(property_list all)
                        {"reconnect.backoff.max.ms", "1000"},
                        {"partitioner", "murmur2_random"}};
     std::ranges::move(all, std::back_inserter(made));
-    for (auto const& [name, value] : property_list{{"enable.idempotence", "true"},
-                                                   {"acks", "all"},
-                                                   {"allow.auto.create.topics", "false"},
-                                                   {"topic.metadata.propagation.max.ms", "0"},
-                                                   {"message.max.bytes", request_bytes_max}})
-        made.emplace_back(name, value);
+    append(made, fixed_for_publishers);
     return made;
 }
 
