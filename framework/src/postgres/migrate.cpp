@@ -298,6 +298,7 @@ ownership own_database(std::string const& url, std::string const& service)
     auto const conninfo = with_defaults(url, "skald/migrate");
     pqxx::connection c{conninfo};
     refuse_transaction_pooler(c, conninfo);
+    pqxx::nontransaction{c}.exec(std::string{migrate_queries::wait_for_locks_briefly});
     require_schema(c);
     auto owned = own(c, service);
     owned.place = place_of(c);
@@ -318,6 +319,7 @@ void record_hosted(std::string const& url, std::vector<hosted_step_name> const& 
         bindings.push_back(one.bindings);
     }
     pqxx::connection c{with_defaults(url, "skald/migrate")};
+    pqxx::nontransaction{c}.exec(std::string{migrate_queries::wait_for_locks_briefly});
     pqxx::work tx{c};
     run_in(tx, migrate_queries::record_hosted{
                    .steps = steps, .take_signals = take_signals, .handlers = names, .bindings = bindings});

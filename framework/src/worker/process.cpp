@@ -48,10 +48,12 @@ std::optional<std::string> why_to_wait(std::string const& database_url, std::exc
 {
     if (dynamic_cast<pqxx::broken_connection const*>(&error) != nullptr)
         return postgres::why_not_connected(database_url, error.what());
+    auto const said = core::in_one_line(error.what());
+    if (postgres::says_blocked()) return "another session holds a lock that the start needs: " + said;
     bool const may_pass = dynamic_cast<pqxx::in_doubt_error const*>(&error) != nullptr ||
                           dynamic_cast<postgres::migration_blocked const*>(&error) != nullptr ||
-                          dynamic_cast<postgres::schema_behind const*>(&error) != nullptr || postgres::says_blocked();
-    return may_pass ? std::optional{core::in_one_line(error.what())} : std::nullopt;
+                          dynamic_cast<postgres::schema_behind const*>(&error) != nullptr;
+    return may_pass ? std::optional{said} : std::nullopt;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "admin/saga_versions.hpp"
 #include "admin/stored_sagas.hpp"
+#include "core/text.hpp"
 #include "postgres/migrate.hpp"
 #include "worker/service_parts.hpp"
 
@@ -91,7 +92,7 @@ void check_stored_at_start(config const& settings, std::string const& service, r
         if (refused.empty()) admin::record_versions(c, versions_of(steps));
     }
     catch (pqxx::sql_error const& error) {
-        log.warning("stored.not_checked", {{"error", error.what()}});
+        log.warning("stored.not_checked", {{"error", core::in_one_line(error.what())}});
     }
     if (!refused.empty())
         throw configuration_error{refused + " (SKALD_START_CHECK=warn starts the service all the same)"};
