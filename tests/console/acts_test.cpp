@@ -240,6 +240,24 @@ TEST_CASE("only the act whose connection broke on the way may have been done")
     CHECK(says(page, "The audit says what was done."));
 }
 
+TEST_CASE("an act that loses a deadlock was not done, and is not said to have been")
+{
+    console_shop s;
+    for (auto const* key : {"1", "2"}) s.order(key);
+    s.at("orders").db.run("CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ "
+                          "BEGIN IF NEW.key = '1' THEN RAISE deadlock_detected; END IF; RETURN NEW; END $$;"
+                          "CREATE TRIGGER conflict BEFORE INSERT ON skald.control "
+                          "FOR EACH ROW EXECUTE FUNCTION conflict()");
+    application const console{s.given()};
+    fields form{{"verb", "pause"}, {"reason", "a test"}, {"confirm", "2"}};
+    for (auto const* key : {"1", "2"}) form.emplace("saga", std::string{"orders\n\n"} + key);
+    auto const page = visitor{console, s.ada}.post("/act", form);
+    CHECK(says(page, "pause: 1 of 2 done"));
+    CHECK(says(page, "deadlock"));
+    CHECK_FALSE(says(page, "may have been done"));
+    s.at("orders").db.run("DROP TRIGGER conflict ON skald.control");
+}
+
 TEST_CASE("a cancel that was asked for before is shown as that, and both stand in the audit")
 {
     console_shop s;

@@ -1,5 +1,6 @@
 #include "database.hpp"
 
+#include "postgres/faults.hpp"
 #include "postgres/literal.hpp"
 #include "skald_console_queries.hpp"
 
@@ -169,8 +170,9 @@ catch (pqxx::sql_error const& error) {
     throw away{service_, first_line(error.what()), away::how::refused};
 }
 catch (std::exception const& error) {
-    // Of ours, after the database had answered: what was asked may have been done.
-    throw away{service_, first_line(error.what()), what_ == rights::reads ? away::how::refused : away::how::lost};
+    // Of ours, after the database had answered: what was asked may have been done, unless a deadlock undid it.
+    bool const is_undone = what_ == rights::reads || postgres::says_blocked();
+    throw away{service_, first_line(error.what()), is_undone ? away::how::refused : away::how::lost};
 }
 
 }  // namespace skald::console
