@@ -5,6 +5,7 @@
 #include "inbox/consumer.hpp"
 #include "postgres/literal.hpp"
 #include "skald_inbox_queries.hpp"
+#include "support/session.hpp"
 
 #include <nlohmann/json.hpp>
 #include <skald/errors.hpp>
@@ -190,6 +191,20 @@ TEST_CASE("a sender needs no right but to insert a message, and to read whose in
           "f");
     f.db().run("REVOKE ALL ON SCHEMA skald FROM skald_test_sender;"
                "REVOKE ALL ON ALL TABLES IN SCHEMA skald FROM skald_test_sender");
+}
+
+TEST_CASE("a sender neither waits for a lock on another of its receiver's tables nor takes one")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    auto const listening = f.transport().subscribe({service, 10});
+    skald::test::session other{f.db()};
+    other.run("BEGIN; LOCK TABLE skald.idempotency, skald.response, skald.reply, skald.saga, skald.outbox, "
+              "skald.progress, skald.control, skald.parked, skald.unrouted, skald.started");
+    CHECK(publish(*f.transport().open_publisher(), batch({message_for(service)}))[0].status ==
+          publish_status::confirmed);
+    other.run("ROLLBACK");
+    CHECK(collect(*listening, 1).size() == 1);
 }
 
 TEST_CASE("a row that a trigger swallows is no confirm")

@@ -100,7 +100,8 @@ connection::connection(connection_options const& options)
 // it, and would be done a second time. In one round trip with the statements that every connection needs.
 void connection::examine_database(connection_options const& options)
 {
-    auto const seen = run(prepare_everything() + std::string{session_queries::database_identity});
+    auto const seen = run((options.prepares_statements ? prepare_everything() : std::string{}) +
+                          std::string{session_queries::database_identity});
     service_table_ = seen[0]["service_table"].as<std::string>("");
     if (!options.database->is(seen[0]["identity"].as<std::string>("")))
         throw pqxx::broken_connection{

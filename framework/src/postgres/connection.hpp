@@ -80,6 +80,9 @@ struct connection_options
     // A store inspects the session after each transaction for what its step has left there, and reports it each time:
     // for the test kit. Otherwise it inspects from time to time, and reports once.
     bool inspects_every_session{};
+    // False: the framework's statements are not prepared, which takes locks on all of its tables at once. For a sender
+    // in its receiver's database, which may be migrating, or have one of them locked.
+    bool prepares_statements{true};
     // Copied with the options: what one connection of a process learns about its server, the others know.
     std::shared_ptr<server_state> server{std::make_shared<server_state>()};
     // The same. Apart, for callers that work with several databases of one server.
