@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr int answer_within_ms = 5'000;
 constexpr auto commit_every = 100ms;
-constexpr auto join_within = 10s;
+constexpr auto join_within = 5s;
 
 property_list properties_of(consumer_settings const& settings)
 {
@@ -308,7 +308,8 @@ void consumer::keep()
     if (knows_topics && routes_.is_own(missing.substr(0, missing.find(' ')))) throw client_lost{missing};
     auto const now = clock::now();
     if (leaving_ && (is_drained() || now >= leave_until_)) leave();
-    if (is_stopping_ && !is_unsubscribed_ && (out_.empty() || now >= stop_until_)) {
+    // Not before it has joined: who unsubscribes then never hears of it, and the end waits for that.
+    if (is_stopping_ && is_assigned_ && !is_unsubscribed_ && (out_.empty() || now >= stop_until_)) {
         is_unsubscribed_ = true;
         rd_kafka_unsubscribe(client_.raw());
     }
