@@ -12,6 +12,7 @@
 #include "support/required.hpp"
 
 #include <random>
+#include <span>
 
 namespace skald::test {
 
@@ -40,6 +41,16 @@ public:
     {}
 
     amqp_connection_state_t raw() { return connection_.raw(); }
+
+    /// Of the broker; 0 if it does not say.
+    int major_version()
+    {
+        auto const* const said = amqp_get_server_properties(raw());
+        for (auto const& one : std::span{said->entries, static_cast<std::size_t>(said->num_entries)})
+            if (rabbitmq::view(one.key) == "version")
+                return std::stoi(std::string{rabbitmq::view(one.value.value.bytes)});
+        return 0;
+    }
 
     void declare_queue(std::string const& name, amqp_table_t arguments = amqp_empty_table)
     {

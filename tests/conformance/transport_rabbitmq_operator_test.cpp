@@ -165,16 +165,17 @@ TEST_CASE("what an operator deletes under a consumer is there again soon, and no
 
 namespace {
 
-// Takes all of `count` messages, each for the first time, and acks them.
-void take_for_the_first_time(skald::ports::subscription& from, std::size_t count)
+// Takes all of `count` messages, each for the first time, and acks them. `is_marked`: the broker says that they were
+// delivered before.
+void take_for_the_first_time(skald::ports::subscription& from, std::size_t count, bool is_marked = false)
 {
     std::set<std::string> ids;
     while (ids.size() < count) {
         auto const some = from.take(10, 5s);
         REQUIRE(!some.empty());
         for (auto const& one : some) {
-            CHECK_FALSE(one.given_up);
-            CHECK(one.returns == 0);
+            CHECK(one.given_up == is_marked);
+            CHECK((one.returns > 0) == is_marked);
             ids.insert(one.message.id);
             from.ack(one.tag);
         }
@@ -201,6 +202,7 @@ TEST_CASE("messages that a policy lets expire before they are delivered are deli
     CHECK(fixture.log().has("warning test broker.dead_lettered reason=expired"));
 }
 
+// RabbitMQ 4 marks the first delivery of what was dead-lettered after a delivery as if it were the second.
 TEST_CASE("messages that another consumer rejected, or that were sent to the parked queue itself, are delivered")
 {
     rabbitmq_fixture fixture;
@@ -214,7 +216,7 @@ TEST_CASE("messages that another consumer rejected, or that were sent to the par
     CHECK(wait_until([&] { return hands.messages_in(parked) == 3; }));
     {
         auto const subscription = fixture.transport().subscribe({service, 10});
-        take_for_the_first_time(*subscription, 3);
+        take_for_the_first_time(*subscription, 3, hands.major_version() >= 4);
         CHECK(fixture.log().has("warning test broker.dead_lettered reason=rejected"));
     }
 

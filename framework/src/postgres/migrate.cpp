@@ -113,6 +113,16 @@ ownership own(pqxx::connection& c, std::string const& service)
     return owner;
 }
 
+// Several services and replicas may start at once. The lock ends with the connection.
+void lock_migrations(pqxx::connection& c)
+try {
+    pqxx::nontransaction{c}.exec(std::string{migrate_queries::lock_migrations});
+}
+catch (std::exception const&) {
+    if (!says_blocked()) throw;
+    throw migration_blocked{"another process migrates this database"};
+}
+
 void bring_up_to_date(pqxx::connection& c, std::string const& owner, std::vector<migration> migrations,
                       std::vector<std::string>& done)
 {
@@ -208,8 +218,7 @@ try {
     pqxx::connection c{conninfo};
     refuse_transaction_pooler(c, conninfo);  // or the lock would stay behind in another client's session
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::wait_for_locks_briefly});
-    // Several services and replicas may start at once. The lock ends with the connection.
-    pqxx::nontransaction{c}.exec(std::string{migrate_queries::lock_migrations});
+    lock_migrations(c);
     if (auto const others = others_in_schema(c); !others.empty()) throw schema_of_others(c, others);
     refuse_if_of_others(c, service);
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::create_migration_table});

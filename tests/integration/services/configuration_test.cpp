@@ -241,6 +241,7 @@ TEST_CASE("a start that waits for a lock says so, answers its probes, ends when 
 
     service.start();
     REQUIRE(waits());
+    CHECK(service.has_logged("another process migrates this database"));
     CHECK(probe("/livez") == 200);
     CHECK(probe("/readyz") == 503);
     CHECK(service.terminate().code == 0);
