@@ -24,7 +24,13 @@ inline void mount(httplib::Server& server, skald::entry& entry)
                                                   .headers = {in.headers.begin(), in.headers.end()},
                                                   .body = in.body});
         out.status = made.status;
-        for (auto const& [name, value] : made.headers) out.headers.emplace(name, value);
+        // Fields of one name have an order, which cpp-httplib does not keep: they are sent as one (RFC 9110, 5.3).
+        // Cookies can't be, and have none.
+        for (auto const& [name, value] : made.headers) {
+            auto const same = name == "Set-Cookie" ? out.headers.end() : out.headers.find(name);
+            if (same == out.headers.end()) out.headers.emplace(name, value);
+            else same->second += ", " + value;
+        }
         if (!made.content_type.empty()) out.set_content(made.body, made.content_type);
     };
     server.Get(".*", answer).Post(".*", answer).Put(".*", answer).Patch(".*", answer).Delete(".*", answer);

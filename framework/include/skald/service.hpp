@@ -203,7 +203,7 @@ private:
     service& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object,
                  step_options const& options)
     {
-        detail::require_json_form<Data>();
+        [[maybe_unused]] detail::needs_json_form<Data> const has_one;
         if (options.serial_by && !options.serial_by.template is_of<Data>())
             throw configuration_error{"step " + std::string{name} +
                                       ": step_options{.serial_by} is a member of another type than the saga's data"};
@@ -215,7 +215,7 @@ private:
     service& add_external(definition<Data, Kinds...> const& saga, std::string_view name, Step object, Undo undo,
                           step_options const& options)
     {
-        detail::require_json_form<Data>();
+        [[maybe_unused]] detail::needs_json_form<Data> const has_one;
         return add(detail::view_of(saga), name, options,
                    std::make_unique<detail::typed_external_step<Data, Step, Undo>>(std::move(object), std::move(undo)));
     }

@@ -32,15 +32,15 @@ concept has_json_form = std::is_constructible_v<nlohmann::json, Data const&> && 
     j.template get<Data>();
 };
 
-/// The first thing that the compiler says of a type without one.
+/// The first thing that the compiler says of a type without one. No function: GCC 14 looks into one only later.
 template <class Data>
-consteval void require_json_form()
+struct needs_json_form
 {
     static_assert(has_json_form<Data>,
                   "this type is sent as JSON, and nlohmann::json does not know how: put "
                   "NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(type, member, ...) behind it, in its namespace; each member's "
                   "type needs the same");
-}
+};
 
 /// Data as received: its bytes, their parsed value, and what its type writes of that before the step runs.
 struct received_data
@@ -89,7 +89,7 @@ catch (std::exception const& error) {
 template <class Data>
 Data understand(nlohmann::json const& received, nlohmann::json& known, reading const& as = {})
 try {
-    require_json_form<Data>();
+    [[maybe_unused]] needs_json_form<Data> const has_one;
     Data data = received.get<Data>();
     known = nlohmann::json(data);
     check_numbers_survived(received, known, as.type);
@@ -118,7 +118,7 @@ Data read_data(std::string_view body, reading const& as = {})
 template <class Data>
 std::string write_data(Data const& data, std::string_view what = "the saga's data")
 try {
-    require_json_form<Data>();
+    [[maybe_unused]] needs_json_form<Data> const has_one;
     if constexpr (std::is_same_v<Data, nlohmann::json>) check_depth(data);
     auto written = nlohmann::json(data);
     auto text = write_checked(written);
