@@ -72,17 +72,22 @@ CREATE TABLE skald.handler (
     CONSTRAINT handler_once PRIMARY KEY (handler)
 );
 
--- By a process that starts, before it has any of them.
+-- By a process that starts, before it has any of them. What is known is not touched: ON CONFLICT would lock its row, and a COMMIT of that
+-- waits for a standby that is away, and the start with it.
 CREATE FUNCTION skald.record_hosted(steps text[], take_signals boolean[], handlers text[] DEFAULT '{}', bindings text[] DEFAULT '{}')
 RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
     INSERT INTO skald.hosted AS h (step, takes_signals)
-    SELECT n.step, bool_or(n.takes) FROM unnest(steps, take_signals) AS n(step, takes) GROUP BY 1 ORDER BY 1
+    SELECT n.step, bool_or(n.takes) FROM unnest(steps, take_signals) AS n(step, takes)
+     WHERE NOT EXISTS (SELECT FROM skald.hosted k WHERE k.step = n.step AND (k.takes_signals OR NOT n.takes))
+     GROUP BY 1 ORDER BY 1
     ON CONFLICT ON CONSTRAINT hosted_once DO UPDATE SET takes_signals = true WHERE excluded.takes_signals AND NOT h.takes_signals;
     INSERT INTO skald.handler AS h (handler, bindings)
-    SELECT n.handler, n.bindings::jsonb FROM unnest(handlers, bindings) AS n(handler, bindings) ORDER BY 1
+    SELECT n.handler, n.bindings::jsonb FROM unnest(handlers, bindings) AS n(handler, bindings)
+     WHERE NOT EXISTS (SELECT FROM skald.handler k WHERE (k.handler, k.bindings) = (n.handler, n.bindings::jsonb))
+     ORDER BY 1
     ON CONFLICT ON CONSTRAINT handler_once DO UPDATE SET bindings = excluded.bindings, recorded_at = clock_timestamp();
 $$;
 
