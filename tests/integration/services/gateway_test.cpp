@@ -159,16 +159,45 @@ std::string resolve(gateway_shop& s, std::string const& key, std::string const& 
                                "', 'the list says so'), '')");
 }
 
+// "i.status = 'unknown'" alone has those too that are answered, and not taken up yet.
+constexpr auto* unanswered = "skald.started s JOIN skald.idempotency i USING (scope, key, step) "
+                             "WHERE i.status = 'unknown' AND s.answer IS NULL";
+
 void resolve_all(gateway_shop& s)
 {
-    for (auto const& row :
-         s.payments_db.ask("SELECT s.key, s.step, convert_from(s.body, 'UTF8')::jsonb->>'id' FROM skald.started s "
-                           "JOIN skald.idempotency i USING (scope, key, step) WHERE i.status = 'unknown'")) {
+    for (auto const& row : s.payments_db.ask(
+             std::string{"SELECT s.key, s.step, convert_from(s.body, 'UTF8')::jsonb->>'id' FROM "} + unanswered)) {
         auto const answer = answer_by_list(s, row[1], row[2]);
         std::string refused;
         // No answer is taken while a process asks the gateway itself, as it does now and then: say it again, as told.
         auto const is_taken = [&] { return (refused = resolve(s, row[0], row[1], answer)).empty(); };
         CHECK_MESSAGE(wait_until(is_taken), refused);
+    }
+}
+
+// Each saga has ended, or waits for an answer.
+bool stands_still(gateway_shop& s)
+{
+    s.look_after();
+    return s.orders_db.count("skald.saga WHERE status NOT IN ('completed', 'compensated', 'unknown')") == 0 &&
+           s.orders_db.count("skald.saga WHERE status = 'unknown'") == s.payments_db.count(unanswered);
+}
+
+// An answer may lead to a call that undoes another, and that may get none either: here most do not at first.
+void resolve_until_all_end(gateway_shop& s)
+{
+    for (int round = 0; round < 5 && !unknown_steps(s).empty(); ++round) {
+        // What a process that was stopped may still send, and the gateway still do, has happened before the list is read.
+        for (auto* till : {&s.till_a, &s.till_b}) {
+            CHECK(till->terminate().code == 0);
+            till->start();
+            s.wait_until_started(*till);
+        }
+        s.gateway.kill_and_restart();
+        s.gateway.plan(round == 0 ? R"({"fault": "hang_up_after", "share": 0.8})" : "{}");
+        resolve_all(s);
+        CHECK(wait_until([&] { return stands_still(s); }, 60s));
+        MESSAGE(unknown_steps(s).size() << " calls are unknown again");
     }
 }
 
@@ -230,13 +259,7 @@ TEST_CASE("without keys and look-ups exactly the calls that nobody can know are 
     CHECK(s.orders_db.count("skald.saga WHERE status = 'unknown'") == static_cast<long>(unknown.size()));
     CHECK(s.orders_db.count("skald.saga WHERE status NOT IN ('completed', 'compensated', 'unknown')") == 0);
 
-    // What a process that was stopped may still send is sent before anybody reads the list.
-    for (auto* till : {&s.till_a, &s.till_b}) {
-        CHECK(till->terminate().code == 0);
-        till->start();
-        s.wait_until_started(*till);
-    }
-    resolve_all(s);
+    resolve_until_all_end(s);
     check_end(s, 120);
 }
 
