@@ -12,6 +12,7 @@ import (
 	"math/rand"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -22,6 +23,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
 )
+
+var noText = regexp.MustCompile(`[\x00\x{FFFD}]`) // a byte that is no UTF-8 is read as U+FFFD
 
 const contendedMax, lostMax = 50, 5 // in a row, before they count as an attempt of the step
 
@@ -340,15 +343,12 @@ func dump(data any) ([]byte, error) {
 
 // text is what a text column takes: bytes that are no UTF-8, and NUL, as \xNN.
 func text(value string) string {
-	var made strings.Builder
-	for i, r := range value {
-		if r == 0 || r == '\uFFFD' && !strings.HasPrefix(value[i:], "\uFFFD") {
-			fmt.Fprintf(&made, `\x%02x`, value[i])
-		} else {
-			made.WriteRune(r)
+	return noText.ReplaceAllStringFunc(value, func(found string) string {
+		if found == "\uFFFD" {
+			return found // it was sent so
 		}
-	}
-	return made.String()
+		return fmt.Sprintf(`\x%02x`, found)
+	})
 }
 
 // headersOf has them as text. What has no text form is left out: then take() says which header is missing.

@@ -37,6 +37,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
  * and the message to the next step. docs/languages.md has an example. Set what differs, and add the steps, before connect() or run(). */
@@ -57,7 +58,8 @@ public final class Participant implements AutoCloseable {
     private final Map<String, Step> steps = new TreeMap<>();
     private final ConcurrentLinkedDeque<Connection> idle = new ConcurrentLinkedDeque<>();
     private final CompletableFuture<Void> stopped = new CompletableFuture<>();
-    private volatile String said, database;
+    private final ObjectNode said = json.createObjectNode(); // of each step, for the SQL functions
+    private volatile String database;
 
     public Participant(String service) { this.service = service; }
 
@@ -80,6 +82,7 @@ public final class Participant implements AutoCloseable {
         var typed = works.stream().<Work<JsonNode>>map(work -> (ctx, document) -> work.run(ctx, read(document, type))).toList();
         if (steps.putIfAbsent(name, new Step(options.say("kind", kind), typed)) != null)
             throw new IllegalArgumentException("step " + name + " is there twice");
+        said.set(name, json.valueToTree(options.said));
         return this;
     }
 
@@ -93,10 +96,7 @@ public final class Participant implements AutoCloseable {
 
     /** The database must be this service's. What is wrong with the steps is said here. */
     public void connect() throws SQLException {
-        Map<String, Object> all = new TreeMap<>();
-        steps.forEach((name, step) -> all.put(name, step.options.said));
-        said = json.valueToTree(all).toString();
-        database = one("SELECT skald.host(?, ?::jsonb)::text", service, said);
+        database = one("SELECT skald.host(?, ?::jsonb)::text", service, said.toString());
     }
 
     /** Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. givenUp: it came from the queue
@@ -127,7 +127,7 @@ public final class Participant implements AutoCloseable {
         String why = text(utf8(error.getMessage()));
         if (error instanceof Reject) return one("SELECT skald.reject(?::jsonb, ?, ?)", taken, body, why);
         if (error instanceof Malformed) return one("SELECT skald.give_up(?::jsonb, ?, 'malformed', ?)", taken, body, why);
-        if (error instanceof Snooze s) return one("SELECT skald.snooze(?::jsonb, ?, ?::interval)", taken, body, s.wait.toString());
+        if (error instanceof Snooze) return one("SELECT skald.snooze(?::jsonb, ?, ?::interval)", taken, body, why);
         log.log(System.Logger.Level.WARNING, message.getProperties().getMessageId() + " failed", error);
         if (state.equals("2D000")) return one("SELECT skald.give_up(?::jsonb, ?, 'transaction_ended', ?)", taken, body, why);
         return one("SELECT skald.fail(?::jsonb, ?, ?)", taken, body, error.getClass().getSimpleName() + ": " + why);
@@ -136,7 +136,7 @@ public final class Participant implements AutoCloseable {
     private String deliver(Connection connection, Delivery message, boolean givenUp, String[] taken) throws Exception {
         var sent = message.getProperties();
         JsonNode row = json.readTree(query(connection, "SELECT to_jsonb(t) - 'data' FROM skald.take(?, ?::jsonb, ?, ?::jsonb, ?, ?, ?) AS t",
-            text(utf8(sent.getType())), json.valueToTree(texts(sent.getHeaders())).toString(), message.getBody(), said,
+            text(utf8(sent.getType())), json.valueToTree(texts(sent.getHeaders())).toString(), message.getBody(), said.toString(),
             text(utf8(sent.getMessageId())), sent.getContentType() == null ? "application/json" : text(utf8(sent.getContentType())), givenUp));
         String event = row.path("event").asText();
         if (event.equals("delivery.parked") || event.equals("step.parked"))
@@ -145,10 +145,8 @@ public final class Participant implements AutoCloseable {
         Context ctx = new Context(connection, row);
         taken[0] = ctx.taken;
         Step step = steps.get(ctx.definition + "/" + ctx.step);
-        JsonNode data = json.readTree(message.getBody());
-        Integer version = step.options.upcast == null ? null : (Integer) step.options.said.getOrDefault("version", 1);
-        if (version != null && ctx.version >= version) version = null;
-        if (version != null) data = step.options.upcast.apply(data, ctx.version);
+        Integer version = step.options.upcast == null || ctx.version >= step.options.version ? null : step.options.version;
+        JsonNode came = json.readTree(message.getBody()), data = version == null ? came : step.options.upcast.apply(came, ctx.version);
         step.works.get(row.path("is_compensation").asBoolean() ? 1 : 0).run(ctx, data);
         byte[] next = message.getBody(); // what has not changed goes on as it came, to the byte
         if (!ctx.changes.isEmpty()) ((ObjectNode) data).setAll(ctx.changes);
@@ -290,17 +288,11 @@ public final class Participant implements AutoCloseable {
     }
 
     private static SQLException sqlIn(Throwable error) {
-        for (; error != null; error = error.getCause())
-            if (error instanceof SQLException sql) return sql;
-        return null;
+        return error == null || error instanceof SQLException ? (SQLException) error : sqlIn(error.getCause());
     }
 
     private static void pause(int longest) {
-        try {
-            Thread.sleep(ThreadLocalRandom.current().nextInt(longest));
-        } catch (InterruptedException told) {
-            Thread.currentThread().interrupt();
-        }
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(ThreadLocalRandom.current().nextInt(longest)));
     }
 
     /** As text. What has no text form is left out: then take() says which header is missing. */
@@ -320,15 +312,11 @@ public final class Participant implements AutoCloseable {
 
     /** What a text column takes: bytes that are no UTF-8 as \xNN. */
     private static String text(byte[] bytes) {
-        StringBuilder made = new StringBuilder();
         ByteBuffer in = ByteBuffer.wrap(bytes);
-        CharBuffer out = CharBuffer.allocate(bytes.length + 1);
+        CharBuffer out = CharBuffer.allocate(bytes.length * 4);
         CharsetDecoder decoder = StandardCharsets.UTF_8.newDecoder();
         for (CoderResult result; (result = decoder.decode(in, out, true)).isMalformed();)
-            for (int i = 0; i < result.length(); ++i) {
-                made.append(out.flip()).append(String.format("\\x%02x", in.get()));
-                out.clear();
-            }
-        return made.append(out.flip()).toString().replace("\0", "\\x00");
+            for (int i = 0; i < result.length(); ++i) out.put(String.format("\\x%02x", in.get()));
+        return out.flip().toString().replace("\0", "\\x00");
     }
 }
