@@ -187,7 +187,8 @@ bool stands_still(gateway_shop& s)
 void resolve_until_all_end(gateway_shop& s)
 {
     for (int round = 0; round < 5 && !unknown_steps(s).empty(); ++round) {
-        // What a process that was stopped may still send, and the gateway still do, has happened before the list is read.
+        // What a process that was stopped may still send, and the gateway still do, has happened before the list is
+        // read.
         for (auto* till : {&s.till_a, &s.till_b}) {
             CHECK(till->terminate().code == 0);
             till->start();
