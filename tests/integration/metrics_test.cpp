@@ -1,7 +1,9 @@
 // What the database says for /metrics, and how often steps were delivered.
 #include "admin/delivery_recorder.hpp"
 #include "admin/figure_reader.hpp"
+#include "admin/maintenance.hpp"
 #include "support/database.hpp"
+#include "support/recording_logger.hpp"
 
 #include <skald/testing/wait_until.hpp>
 
@@ -9,7 +11,9 @@
 
 #include <chrono>
 #include <numeric>
+#include <random>
 #include <string>
+#include <thread>
 
 using namespace skald;
 using namespace std::chrono_literals;
@@ -190,4 +194,31 @@ TEST_CASE("what was counted of a step goes with its record, and another step's s
     admin::record_deliveries(c, seen);
     db.run("DELETE FROM skald.idempotency WHERE key = 'o-1'");
     CHECK(seen_of(db) == "o-2|charge-payment|2|1");
+}
+
+TEST_CASE(
+    "figures that can't be read are an event, once for each change, and the metric says how long they are missing")
+{
+    test::database const db;
+    db.run("ALTER TABLE skald.parked RENAME TO locked_away");
+    runtime::backlog backlog;
+    metrics::database_figures figures;
+    runtime::deliveries_seen seen;
+    runtime::stop_flag stop;
+    test::recording_logger log;
+    admin::maintenance_options options;
+    options.purge = false;
+    options.reads_figures = true;
+    options.figures_every = 5ms;
+    admin::maintenance keeper{options, {.url = db.url()}, backlog, figures, seen, stop, log, std::mt19937_64{1}};
+    std::jthread const thread{[&] { keeper.run(); }};
+    CHECK(testing::wait_until([&] { return log.has(" figures.unknown "); }));
+    CHECK(log.has("skald.parked"));
+    CHECK(!figures.now().latest);
+    CHECK(figures.now().is_connected);
+    db.run("ALTER TABLE skald.locked_away RENAME TO parked");
+    CHECK(testing::wait_until([&] { return log.has(" figures.known"); }));
+    CHECK(figures.now().latest);
+    CHECK(log.count(" figures.unknown ") == 1);
+    stop.stop();
 }

@@ -76,11 +76,11 @@ TEST_CASE("a histogram is cumulative and ends with everything")
     CHECK(has_line(text, R"(skald_relay_confirm_seconds_count{service="payments"} 2)"));
 }
 
-TEST_CASE("figures that the database has not given yet are absent, and not zero")
+TEST_CASE("figures that the database has not given yet are absent, and not zero; how long they are missing is said")
 {
-    auto const text = page_of({});
+    auto const text = page_of({{}, 200s, {}, false});
     CHECK(text.find("\nskald_outbox_rows{") == std::string::npos);
-    CHECK(text.find("\nskald_database_figures_age_seconds{") == std::string::npos);
+    CHECK(has_line(text, R"(skald_database_figures_age_seconds{service="payments"} 200)"));
     CHECK(has_line(text, "# TYPE skald_outbox_rows gauge"));
     CHECK(has_line(text, R"(skald_database_connected{service="payments"} 0)"));
 }

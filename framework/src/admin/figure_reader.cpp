@@ -27,18 +27,20 @@ std::string bounds_text()
 
 }  // namespace
 
-void figure_reader::read(postgres::connection& c, std::string const& outbox_from)
+std::string figure_reader::read(postgres::connection& c, std::string const& outbox_from)
 try {
     c.run(std::string{begin_reading});
     read_figures(c, outbox_from);
     read_ended(c);
     c.run("COMMIT");
+    return {};
 }
 catch (pqxx::broken_connection const&) {
     throw;
 }
-catch (pqxx::sql_error const&) {
+catch (pqxx::failure const& error) {
     c.run("ROLLBACK");
+    return error.what();
 }
 
 void figure_reader::read_figures(postgres::connection& c, std::string const& outbox_from)

@@ -16,9 +16,9 @@ public:
     explicit figure_reader(metrics::database_figures& to) : to_{to} {}
 
     /// Reads everything in one transaction that waits for no lock and takes a second at the most. If that is not
-    /// enough, the figures stay as they were, and age. `outbox_from`: a time before which the outbox is known to be
-    /// empty. Throws pqxx::broken_connection.
-    void read(postgres::connection& c, std::string const& outbox_from);
+    /// enough, the figures stay as they were, and age; returns why, or nothing. `outbox_from`: a time before which the
+    /// outbox is known to be empty. Throws pqxx::broken_connection.
+    std::string read(postgres::connection& c, std::string const& outbox_from);
 
 private:
     void read_figures(postgres::connection& c, std::string const& outbox_from);

@@ -23,6 +23,7 @@ constexpr std::chrono::milliseconds rest_least = 50ms;
 
 // The same for the figures: a hundredth.
 constexpr int figures_rest_factor = 100;
+constexpr int figures_missed_max = 3;
 
 }  // namespace
 
@@ -152,9 +153,19 @@ void maintenance::read_figures()
 {
     auto const began = clock::now();
     mark_.raise(*connection_, began);
-    reader_.read(*connection_, mark_.mark());
+    log_figures(reader_.read(*connection_, mark_.mark()));
     auto const ended = clock::now();
     figures_at_ = std::max(began + options_.figures_every, ended + figures_rest_factor * (ended - began));
+}
+
+// Logged once per change. A lock that is there once or twice is none: a table is altered, say.
+void maintenance::log_figures(std::string const& why_not)
+{
+    if (why_not.empty()) {
+        if (figures_missed_ >= figures_missed_max) log_.info("figures.known", {});
+        figures_missed_ = 0;
+    }
+    else if (++figures_missed_ == figures_missed_max) log_.warning("figures.unknown", {{"error", why_not}});
 }
 
 // Logged once per change.

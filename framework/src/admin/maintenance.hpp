@@ -85,6 +85,7 @@ private:
     void purge_one_batch();
     void end_purge();
     void purge_bodies();
+    void log_figures(std::string const& why_not);
     void log_backlog(bool over);
 
     maintenance_options options_;
@@ -105,6 +106,7 @@ private:
     postgres::low_water mark_;
     purged purged_;
     int failures_in_a_row_{};
+    int figures_missed_{};  // in a row
 };
 
 }  // namespace skald::admin

@@ -173,8 +173,10 @@ inline constexpr description unsettled{
     "Started steps whose end could not be recorded, three times or more: settle or arrived fails."};
 inline constexpr description deadlocks{"skald_database_deadlocks_total", kind::counter,
                                        "Deadlocks in the whole database, as PostgreSQL counts them."};
-inline constexpr description figures_age{"skald_database_figures_age_seconds", kind::gauge,
-                                         "How old the figures are that were read from the database."};
+inline constexpr description figures_age{
+    "skald_database_figures_age_seconds", kind::gauge,
+    "How old the figures are that were read from the database; before the first, how long they are "
+    "missing."};
 
 inline constexpr std::array all{uptime,
                                 deliveries,

@@ -57,7 +57,7 @@ public:
     struct seen
     {
         std::optional<figures> latest;
-        clock::duration age{};
+        clock::duration age{};  // before the first reading: since this began
         ended_by_kind ended;
         bool is_connected{};
     };
@@ -94,7 +94,7 @@ public:
 private:
     std::mutex mutable mutex_;
     std::optional<figures> latest_;
-    clock::time_point read_at_{};
+    clock::time_point read_at_{clock::now()};  // before the first reading: when this began
     ended_by_kind ended_;
     bool is_connected_{};
 };

@@ -173,9 +173,8 @@ void write(exposition& to, database_figures::seen const& m)
     for (auto const& [kind, ended] : m.ended)
         to.add(of::saga_seconds, {{"definition", kind.first}, {"result", kind.second}},
                distribution{saga_bounds, {ended.counts.begin(), ended.counts.end()}, ended.seconds});
-    if (!m.latest) return;
     to.add(of::figures_age, {}, std::chrono::duration<double>(m.age).count());
-    if (m.age <= figures_age_max) write_figures(to, *m.latest);
+    if (m.latest && m.age <= figures_age_max) write_figures(to, *m.latest);
 }
 
 }  // namespace skald::metrics
