@@ -209,7 +209,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     p       skald.parked;
-    refused text;
+    refused text := CASE action WHEN 'retry' THEN 'nothing of it is parked here' END;
 BEGIN
     FOR p IN
         SELECT DISTINCT ON (q.step) q.*
@@ -264,6 +264,9 @@ DECLARE
     dropped       text := format('its delivery was dropped by %s: %s', skald.actor(by), why);
 BEGIN
     IF coalesce(why, '') = '' THEN RETURN 'a reason is required'; END IF;
+    SELECT * INTO p FROM skald.parked WHERE id = wanted;
+    -- The guard's record first, as in put_back(): of two who drop one each, the second sees that it is the last.
+    PERFORM FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) FOR UPDATE;
     SELECT * INTO p FROM skald.parked WHERE id = wanted FOR UPDATE;
     IF NOT FOUND THEN
         RETURN format('there is no parked delivery %s: it was replayed or dropped already', wanted);
@@ -276,7 +279,7 @@ BEGIN
                                         AND skald.is_of_its_saga(q.reason) AND q.id <> p.id);
     IF is_waited_for AND NOT forced THEN
         RETURN format('parked delivery %s: saga %s is stuck on it, and can never continue without it. Replay it, or drop it '
-                      'with --yes', wanted, p.key);
+                      'alone, with --yes', wanted, p.key);
     END IF;
     DELETE FROM skald.parked WHERE id = wanted;
     IF p.handler <> '' THEN

@@ -125,7 +125,7 @@ try {
     bool const is_for_one = !given.one.saga.key.empty();
     if (is_for_one == given.has_filter())
         throw configuration_error{"say which: the KEY of one saga; or many, by --where, --status, --definition or "
-                                  "--older-than"};
+                                  "--older-than (--scope only narrows these)"};
     if (is_for_one && (given.dry_run || given.yes))
         throw configuration_error{"--dry-run and --yes are for many sagas: this is one"};
     if (is_for_one) return order_one(given.one, out);

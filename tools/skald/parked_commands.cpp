@@ -146,6 +146,8 @@ int replay(choice_of_parked what, output const& out)
         throw configuration_error{"say which: one or more IDs, or --key and other filters, or --all"};
     if (what.vouch && what.ids.empty())
         throw configuration_error{"--vouch is for deliveries that you have checked: name them by their IDs"};
+    if (what.yes && what.ids.empty())
+        throw configuration_error{"--yes is for deliveries whose rows you have checked: name them by their IDs"};
     auto c = connect();
     tally counted{"replayed", out};
     for (auto const id : what.ids) counted.note(id, admin::replay_parked(c, id, what.by, what.yes, what.vouch));
@@ -159,7 +161,7 @@ int replay(choice_of_parked what, output const& out)
         for (auto const& p : page["parked"]) {
             what.filter.after = p["id"].get<std::int64_t>();
             if (what.filter.after > last) return counted.tell();
-            counted.note(what.filter.after, admin::replay_parked(c, what.filter.after, what.by, what.yes));
+            counted.note(what.filter.after, admin::replay_parked(c, what.filter.after, what.by, false));
         }
         more = !page["next"].is_null();
     }
@@ -170,9 +172,11 @@ int drop(choice_of_parked const& what, output const& out)
 {
     if (what.ids.size() > 1 && !what.yes)
         throw configuration_error{fmt::format("{} deliveries would be gone for good: say --yes too", what.ids.size())};
+    // That there are several is one question, and that a saga can never continue another.
+    bool const is_forced = what.yes && what.ids.size() == 1;
     auto c = connect();
     tally counted{"dropped", out};
-    for (auto const id : what.ids) counted.note(id, admin::drop_parked(c, id, what.why, what.by, what.yes));
+    for (auto const id : what.ids) counted.note(id, admin::drop_parked(c, id, what.why, what.by, is_forced));
     return counted.tell();
 }
 
@@ -209,7 +213,7 @@ void add_replay(CLI::App& parked, output& out, choice& chosen)
     command->add_flag("--all", what->all, "all that are parked here");
     command->add_flag(
         "--yes", what->yes,
-        "also those whose step committed by itself: you have checked what it wrote; and those with a wrong "
+        "with IDs, also those whose step committed by itself: you have checked what it wrote; and those with a wrong "
         "signature, as they came");
     command->add_flag("--vouch", what->vouch, "also unsigned ones: you have checked each, and it is genuine");
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
@@ -223,7 +227,7 @@ void add_drop(CLI::App& parked, output& out, choice& chosen)
     auto const what = std::make_shared<choice_of_parked>();
     command->add_option("id", what->ids, "their numbers")->required()->check(a_number());
     add_reason(*command, what->why, "why, for the audit")->required();
-    command->add_flag("--yes", what->yes, "more than one, or one that a saga is stuck on");
+    command->add_flag("--yes", what->yes, "more than one; or one that a saga is stuck on, named alone");
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] { chosen = [what, &out] { return drop(*what, out); }; });

@@ -312,6 +312,7 @@ TEST_CASE("skald parked drop asks for a reason, and for --yes where more than on
     CHECK(dropped.object()["refused"].size() == 1);
     CHECK(s.orders_db.count("skald.parked") == 0);
     CHECK(s.orders_db.count("skald.audit WHERE verb = 'parked drop' AND detail->>'why' = 'tests'") == 3);
+    CHECK(s.at_home({"parked", "replay", "--all", "--yes"}).code == 2);
     s.close_in_order();
 }
 
