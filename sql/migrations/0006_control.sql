@@ -132,7 +132,7 @@ BEGIN
     END IF;
     -- The guard's records before the saga's row, as every step does (traps G22).
     PERFORM FROM skald.idempotency i
-      WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('started', 'unknown', 'parked') ORDER BY i.step FOR UPDATE;
+      WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('started', 'unknown', 'retrying', 'parked') ORDER BY i.step FOR UPDATE;
     PERFORM skald.lock_wait(scope, key);
     PERFORM skald.limit_silence_of(scope, key);
     SELECT * INTO was FROM skald.saga s WHERE (s.scope, s.key) = (scope, key) FOR NO KEY UPDATE;
@@ -144,7 +144,7 @@ BEGIN
 
     IF action = 'retry' THEN
         SELECT k.step, ARRAY[k.service], CASE WHEN k.error LIKE 'its delivery was dropped by %' OR k.error LIKE 'its message was dropped from %' THEN
-                   format('nothing of %s is left to retry: %s. Pause the saga, and close it', k.step, k.error) END
+                   format('nothing of %s is left to retry: %s. Close the saga; pause it first, unless it was cancelled', k.step, k.error) END
           INTO named, told, refused
           FROM skald.known_steps(scope, key) k WHERE k.status = 'parked' ORDER BY k.at DESC LIMIT 1;
         IF refused IS NOT NULL THEN RETURN jsonb_build_object('refused', refused); END IF;

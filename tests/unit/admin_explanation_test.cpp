@@ -202,6 +202,19 @@ TEST_CASE("an order is told as long as it means something")
     CHECK(explain(s).find("A cancel") == std::string::npos);
 }
 
+TEST_CASE("of a step whose message is gone it says how to close the saga, and of a cancelled one not to pause it")
+{
+    auto s = with_steps_done(1, saga_state::stuck);
+    s.steps[1].record = was(step_status::parked, 3min, 0, "its message was dropped from the outbox of orders");
+    CHECK(explain(s).find("Nothing is left to retry: `skald saga pause k`, and close it; see docs/repair.md") !=
+          std::string::npos);
+    s.command = command_facts{"cancel", "eve", "", noon - 1min};
+    auto const cancelled = explain(s);
+    CHECK_MESSAGE(cancelled.find("Nothing is left to retry: close it; see docs/repair.md") != std::string::npos,
+                  cancelled);
+    CHECK(cancelled.find("saga pause") == std::string::npos);
+}
+
 TEST_CASE("a saga that is stuck while it compensates does not say that no step has met its cancel")
 {
     auto s = with_steps_done(1, saga_state::stuck);

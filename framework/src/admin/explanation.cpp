@@ -166,6 +166,14 @@ std::string compensating(saga_facts const& saga)
     return said + "; what had run is being undone.";
 }
 
+// Of a step whose message is gone. A saga that was cancelled takes no pause, and needs none.
+std::string how_to_close(saga_facts const& saga)
+{
+    bool const is_cancelled = saga.command && saga.command->action == "cancel" && !saga.past_pivot;
+    return fmt::format("Nothing is left to retry: {}close it; see docs/repair.md, \"A message that is lost\".",
+                       is_cancelled ? std::string{} : command_line("pause", saga.id) + ", and ");
+}
+
 std::string stuck(saga_facts const& saga)
 {
     for (auto const& step : saga.steps) {
@@ -176,16 +184,13 @@ std::string stuck(saga_facts const& saga)
                            : record.attempts == 1 ? " after 1 attempt"
                                                   : fmt::format(" after {} attempts", record.attempts);
         if (record.error.starts_with("its delivery was dropped by "))
-            return fmt::format("stuck: {}{} was parked at {}, and {}. Nothing is left to retry: {}, and close it; see "
-                               "docs/repair.md, \"A message that is lost\".",
-                               step.name, is_compensation ? core::compensate_suffix : "",
-                               record.service.empty() ? step.service : record.service, record.error,
-                               command_line("pause", saga.id));
+            return fmt::format(
+                "stuck: {}{} was parked at {}, and {}. {}", step.name, is_compensation ? core::compensate_suffix : "",
+                record.service.empty() ? step.service : record.service, record.error, how_to_close(saga));
         if (record.error.starts_with("its message was dropped from "))
-            return fmt::format("stuck: {}{} can't run at {}: {}. Nothing is left to retry: {}, and close it; see "
-                               "docs/repair.md, \"A message that is lost\".",
-                               step.name, is_compensation ? core::compensate_suffix : "", step.service, record.error,
-                               command_line("pause", saga.id));
+            return fmt::format("stuck: {}{} can't run at {}: {}. {}", step.name,
+                               is_compensation ? core::compensate_suffix : "", step.service, record.error,
+                               how_to_close(saga));
         bool const can_cancel = !is_compensation && step.kind != step_kind::retriable;
         return fmt::format("stuck: {}{} was parked at {}{}, {}{}. Fix the cause, then {}{}.", step.name,
                            is_compensation ? core::compensate_suffix : "",
