@@ -124,7 +124,7 @@ BEGIN
         INSERT INTO skald.parked (scope, key, reason, error, message_id, type, body, fingerprint)
         VALUES (for_scope, for_key, 'unknown_saga',
                 'a step was run whose saga has this database as its home: it was not started here, or has expired',
-                for_key, 'skald.saga', '', sha256(convert_to(for_scope || ':' || for_key, 'UTF8')))
+                for_key, 'skald.saga', '', sha256(convert_to(jsonb_build_array(for_scope, for_key)::text, 'UTF8')))
         ON CONFLICT ON CONSTRAINT parked_once DO NOTHING;
     END IF;
 END $$;

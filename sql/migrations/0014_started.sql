@@ -91,7 +91,7 @@ AS $$
     ON CONFLICT ON CONSTRAINT handler_once DO UPDATE SET bindings = excluded.bindings, recorded_at = clock_timestamp();
 $$;
 
--- Held from when a step begins to wait, or a signal or a command is given, to the end of that transaction: the row of the one can't be seen
+-- Held from when a step starts, or a signal or a command is given, to the end of that transaction: the row of the one can't be seen
 -- by the other before it commits. Two sagas with one number only wait for each other. After the guard's record and before the saga's row.
 CREATE FUNCTION skald.lock_wait(of_scope text, of_key text) RETURNS void
 LANGUAGE sql
@@ -107,10 +107,12 @@ AS $$
 DECLARE
     known jsonb;
     ends  timestamptz;
-    told  boolean := EXISTS (SELECT FROM skald.control c WHERE (c.scope, c.key) = (s.scope, s.key));
+    told  boolean;
 BEGIN
+    -- What is given at this moment is seen after that, or sees this row.
+    PERFORM skald.lock_wait(s.scope, s.key);
+    told := EXISTS (SELECT FROM skald.control c WHERE (c.scope, c.key) = (s.scope, s.key));
     IF s.kind = 'wait' THEN
-        PERFORM skald.lock_wait(s.scope, s.key);
         known := (SELECT jsonb_build_object('signal', g.body) FROM skald.signal g WHERE (g.scope, g.key, g.step) = (s.scope, s.key, s.step));
         ends := clock_timestamp() + due_in;
     END IF;
@@ -244,8 +246,9 @@ BEGIN
            unknown_at = CASE WHEN is_in_doubt AND NOT is_shown THEN coalesce(s.doubt_since, clock_timestamp()) + s.unknown_after END,
            until = CASE WHEN s.kind = 'wait' AND waits_on THEN clock_timestamp() + due_in ELSE s.until END,
            answer = CASE WHEN s.kind = 'wait' OR is_in_doubt THEN coalesce(s.answer, new_answer) END, error = coalesce(why, s.error),
-           -- What is given back uncalled was taken in vain, if for its end.
-           ends_at = CASE WHEN s.kind = 'call' AND new_answer IS NOT NULL THEN clock_timestamp() WHEN NOT is_uncalled THEN s.ends_at END
+           -- What is given back uncalled, to be taken again at once, was taken in vain, if for its end.
+           ends_at = CASE WHEN s.kind = 'call' AND new_answer IS NOT NULL THEN clock_timestamp()
+                          WHEN NOT is_uncalled OR due_in > interval '0' OR s.ends_at > clock_timestamp() THEN s.ends_at END
      WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step);
     RETURN true;
 END $$;
@@ -379,9 +382,10 @@ BEGIN
         RETURN (SELECT CASE WHEN g.fingerprint = print THEN 'duplicate' ELSE 'mismatch' END
                   FROM skald.signal g WHERE (g.scope, g.key, g.step) = (of_scope, of_key, of_step));
     END IF;
+    -- Who has it to record that nothing came has lost it: the signal was accepted.
     UPDATE skald.started s
-       SET answer = coalesce(s.answer, jsonb_build_object('signal', with_body)),
-           due_at = CASE WHEN s.owner IS NULL THEN clock_timestamp() ELSE s.due_at END
+       SET answer = coalesce(s.answer, jsonb_build_object('signal', with_body)), due_at = clock_timestamp(), owner = NULL,
+           fence = s.fence + (s.owner IS NOT NULL)::integer
      WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.kind = 'wait'
     RETURNING s.lease INTO held;
     IF FOUND THEN PERFORM skald.limit_silence(held); END IF;

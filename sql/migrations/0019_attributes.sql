@@ -85,7 +85,7 @@ DECLARE
 BEGIN
     PERFORM FROM (SELECT w.s COLLATE "C" AS s, w.k COLLATE "C" AS k FROM unnest(scopes, keys) AS w(s, k) ORDER BY 1, 2) AS w
       CROSS JOIN LATERAL (SELECT FROM skald.idempotency i
-                           WHERE i.scope = w.s AND i.key = w.k AND i.status IN ('started', 'unknown', 'parked')
+                           WHERE i.scope = w.s AND i.key = w.k AND i.status IN ('started', 'unknown', 'retrying', 'parked')
                            ORDER BY i.step FOR UPDATE) AS locked;
     PERFORM skald.lock_wait(w.s, w.k)
        FROM (SELECT w.s COLLATE "C" AS s, w.k COLLATE "C" AS k FROM unnest(scopes, keys) AS w(s, k) ORDER BY 1, 2) AS w;

@@ -105,6 +105,22 @@ TEST_CASE("a call in doubt that did not happen is called again")
     CHECK(all.record("capture") == "completed|2");
 }
 
+TEST_CASE("a row from a backup that an operator sets in doubt asks before it calls again, as docs/repair.md says")
+{
+    bank_services all;
+    all.host();
+    all.start(buy, purchase{"p", 100}, "k");
+    all.run();
+    REQUIRE(all.at("till").db.one("SELECT in_doubt FROM skald.started") == "f");
+    all.gateway.charges.push_back("k:capture");  // after the backup
+    all.at("till").db.run("UPDATE skald.started SET in_doubt = true WHERE kind = 'call' AND answer IS NULL");
+    all.run_all();
+    CHECK(all.gateway.looks == 1);
+    CHECK(all.gateway.charges.size() == 1);
+    CHECK(all.record("capture") == "completed|1");
+    CHECK(all.saga_status("k") == "completed");
+}
+
 TEST_CASE("when the attempts are used up the saga compensates, and what prepare wrote is undone")
 {
     bank_services all;
