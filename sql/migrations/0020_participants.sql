@@ -251,6 +251,12 @@ DECLARE
     version  integer := e.version;
     report   jsonb;
 BEGIN
+    IF ending = 'rejected' AND (e.is_back OR skald.is_past_pivot(e)) THEN
+        -- A fault of the step's code. It must cost this delivery its attempts, and no other.
+        ending := 'failed';
+        why := format('%s can''t be rejected, %s: %s', skald.guarded_step(e),
+                      CASE WHEN e.is_back THEN 'it is a compensation' ELSE 'its saga can only go forward' END, why);
+    END IF;
     IF result IN ('in_flight', 'paused') THEN
         follows := skald.message_of(e) || jsonb_build_object('delay_ms', CASE result WHEN 'paused' THEN 5000 ELSE 1000 END);
         RETURN jsonb_build_object('event', 'step.put_back', 'next', follows);
@@ -287,11 +293,6 @@ BEGIN
         version := coalesce((ended->>'version')::integer, version);
         event := 'step.completed';
     ELSIF ending = 'rejected' THEN
-        IF e.is_back OR skald.is_past_pivot(e) THEN
-            RAISE EXCEPTION '% can''t be rejected: %', skald.guarded_step(e),
-                            CASE WHEN e.is_back THEN 'it is a compensation' ELSE 'its saga can only go forward' END
-                  USING ERRCODE = 'invalid_parameter_value', HINT = 'skald.snooze() and skald.fail() try it again.';
-        END IF;
         moved_by := 'rejected';
         event := 'step.rejected';
     ELSIF ending = 'snoozed' AND NOT is_last THEN
@@ -797,7 +798,7 @@ BEGIN
     RETURN f->>'event';
 END $$;
 
--- A business rejection: the saga compensates. Not of a compensation, nor after the pivot.
+-- A business rejection: the saga compensates. Of a compensation, or after the pivot, it is a failure.
 CREATE FUNCTION skald.reject(taken jsonb, body bytea, reason text) RETURNS text
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
