@@ -4,6 +4,10 @@
 #include "sockets/socket_interrupter.hpp"
 #include "support/socket_pair.hpp"
 
+#include <sys/resource.h>
+
+#include <system_error>
+
 namespace {
 
 using skald::sockets::socket_interrupter;
@@ -48,4 +52,20 @@ TEST_CASE("a interrupter whose socket was closed by its owner spares the next on
     REQUIRE(::dup2(other.ends[0], sockets.ends[0]) == sockets.ends[0]);  // closes, and takes the number
     interrupter.break_now();
     CHECK(sockets.is_open());
+}
+
+TEST_CASE("a socket that there is no second descriptor for is refused: nothing could end a wait for it")
+{
+    socket_pair sockets;
+    socket_interrupter interrupter;
+    rlimit was{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &was) == 0);
+    auto none_left = was;
+    none_left.rlim_cur = 3;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none_left) == 0);
+    CHECK_THROWS_AS(interrupter.hold(sockets.ends[0]), std::system_error);
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &was) == 0);
+    interrupter.hold(sockets.ends[0]);
+    interrupter.break_now();
+    CHECK(sockets.is_shut_down());
 }

@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include <system_error>
+
 namespace skald::postgres {
 namespace {
 
@@ -89,11 +91,20 @@ connection::connection(connection_options const& options)
                                                                               connection_, warning_)}
 {
     forbid_reconnecting(connection_);
-    interrupter_.hold(connection_.sock());
+    hold_socket();
     examine_pooler(options);
     run(set_session(options));
     if (!run(std::string{session_queries::schema_is_there})[0][0].as<bool>()) throw without_schema(connection_);
     examine_database(options);
+}
+
+// Without descriptors there is no connection for now, as when the server has no room.
+void connection::hold_socket()
+try {
+    interrupter_.hold(connection_.sock());
+}
+catch (std::system_error const& error) {
+    throw pqxx::broken_connection{error.what()};
 }
 
 // A copy that was restored, or promoted, under the same address: what this process has seen committed may be missing in

@@ -148,6 +148,7 @@ public:
     bool is_usable() const { return is_open() && node_ == server_->node; }
 
 private:
+    void hold_socket();
     void examine_pooler(connection_options const& options);
     void examine_database(connection_options const& options);
     no_answer unanswered() const;

@@ -6,6 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <system_error>
+
 namespace skald::sockets {
 
 void socket_interrupter::hold(int socket)
@@ -14,6 +17,8 @@ void socket_interrupter::hold(int socket)
     std::lock_guard lock{mutex_};
     if (duplicate_ >= 0) ::close(duplicate_);
     duplicate_ = ::fcntl(socket, F_DUPFD_CLOEXEC, 0);
+    // Nothing could end a wait for this socket.
+    if (duplicate_ < 0) throw std::system_error{errno, std::generic_category(), "a second descriptor for a socket"};
     if (for_good_) shut_down();
 }
 

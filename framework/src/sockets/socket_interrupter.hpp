@@ -19,7 +19,7 @@ public:
     socket_interrupter(socket_interrupter const&) = delete;
     socket_interrupter& operator=(socket_interrupter const&) = delete;
 
-    /// From now on this is the socket to break.
+    /// From now on this is the socket to break. Throws std::system_error if there is no descriptor for that.
     void hold(int socket);
     void release();
 

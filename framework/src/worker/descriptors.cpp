@@ -12,12 +12,18 @@
 namespace skald::worker_detail {
 namespace {
 
-// Standard streams, listening sockets, event loops, certificates, and what steps and handlers open.
-constexpr std::size_t spare = 64;
+// Standard streams, listening sockets, event loops, certificates, nodes of a cluster, databases of peers, and what
+// steps and handlers open.
+constexpr std::size_t spare = 128;
 
-// In addition to the lanes: two that publish, one more for a backlog, the maintenance thread, and the health address.
-constexpr std::size_t other_database_connections = 5;
+// In addition to the lanes: two that publish, one more for a backlog, the maintenance thread, the health address, and
+// four of steps that call or wait.
+constexpr std::size_t other_database_connections = 9;
 constexpr std::size_t broker_connections = 3;
+
+// A socket, and what interrupts it; at the broker also what wakes its thread.
+constexpr std::size_t for_a_database_connection = 2;
+constexpr std::size_t for_a_broker_connection = 3;
 
 // At most, of what is in front of the guard for requests: for those that ask, and for its own thread.
 constexpr std::size_t front_connections = 17;
@@ -26,9 +32,11 @@ constexpr std::size_t front_connections = 17;
 
 std::size_t descriptors_needed(config const& settings)
 {
-    auto needed = spare + settings.lanes + other_database_connections + broker_connections;
+    auto needed = spare + for_a_database_connection * (settings.lanes + other_database_connections) +
+                  for_a_broker_connection * broker_connections;
     if (!settings.http_listen.empty())
-        needed += settings.http_lanes + settings.http.connections_max + http::turned_away_max;
+        needed +=
+            for_a_database_connection * settings.http_lanes + settings.http.connections_max + http::turned_away_max;
     if (settings.guard != "postgres") needed += front_connections;
     if (has_health_address(settings)) needed += health_connections_max + http::turned_away_max;
     return needed;
