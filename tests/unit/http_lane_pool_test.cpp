@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <latch>
 #include <map>
@@ -164,4 +165,25 @@ TEST_CASE("an exception of the handler is a 500 that tells the client nothing an
     answer = internal_error(message, thrown(42), log);
     CHECK(answer.status == 500);
     CHECK(log.line == "http.handler_failed GET /orders an exception of unknown type");
+}
+
+TEST_CASE("a handler that still runs is waited for as long as is said, and no longer")
+{
+    std::latch begun{1}, may_end{1};
+    lane_pool lanes{1, 1,
+                    [&](received const&, std::size_t) -> reply {
+                        begun.count_down();
+                        may_end.wait();
+                        return {ok()};
+                    },
+                    silent};
+    lanes.start();
+    auto asked = request_for("/");
+    REQUIRE(lanes.submit(asked));
+    begun.wait();
+    lanes.stop();
+    CHECK_FALSE(lanes.wait_until_idle(std::chrono::milliseconds{0}));
+    may_end.count_down();
+    CHECK(lanes.wait_until_idle(std::chrono::seconds{30}));
+    lanes.join();
 }

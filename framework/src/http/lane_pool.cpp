@@ -52,6 +52,12 @@ void lane_pool::stop()
     changed_.notify_all();
 }
 
+bool lane_pool::wait_until_idle(std::chrono::milliseconds within)
+{
+    std::unique_lock lock{mutex_};
+    return changed_.wait_for(lock, within, [this] { return running_ == 0; });
+}
+
 void lane_pool::join()
 {
     for (auto& thread : threads_)
@@ -74,6 +80,7 @@ void lane_pool::run(std::size_t lane)
         // Free the lane before responding: a client that retries at once must not collide with its own request.
         lock.lock();
         --running_;
+        if (stopping_) changed_.notify_all();
         lock.unlock();
         pending.on_reply(std::move(pending.asked), std::move(made));
         pending = {};  // what it holds is destroyed outside the lock

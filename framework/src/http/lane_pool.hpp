@@ -1,6 +1,7 @@
 // The lanes: threads that run the blocking handler, fed by a bounded queue.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -43,6 +44,9 @@ public:
 
     /// Discards waiting requests. join() waits for running ones.
     void stop();
+
+    /// After stop(): whether the last handler has returned within that time.
+    bool wait_until_idle(std::chrono::milliseconds within);
     void join();
 
 private:

@@ -1,6 +1,7 @@
 #include "http/server.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <stdexcept>
 #include <thread>
@@ -219,6 +220,7 @@ bool server::implementation::drain(std::chrono::milliseconds within)
 {
     if (drained_) return *drained_;
     drained_ = true;
+    auto const until = std::chrono::steady_clock::now() + within;
     if (io_thread_.joinable()) {
         asio::post(io_, [this] { begin_drain(); });
         last_closed_.get_future().wait_for(within);
@@ -229,6 +231,9 @@ bool server::implementation::drain(std::chrono::milliseconds within)
     error_code ignored;
     acceptor_.close(ignored);
     lanes_.stop();
+    // A handler may run for nobody: its client has gone, or has an answer. It must not hold up the end of the process.
+    auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (*drained_) drained_ = lanes_.wait_until_idle(std::max(left, 0ms));
     if (*drained_) lanes_.join();
     return *drained_;
 }

@@ -65,6 +65,7 @@ void inbox_subscription::serve(consumer& with)
         with.settle(asked);
         if (asked.close) return with.close();
         with.keep();
+        with.has_heard();  // also where nothing is taken any more: what waits in the socket would wake it at once
         bool const more = !asked.stop && (with.take(mailbox_) || with.has_heard());
         if (!more && !wait_for_something(with)) with.look_again();
     }
