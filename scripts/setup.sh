@@ -63,7 +63,7 @@ choose_packages() {
   local what=$1 codename
   [[ -r /etc/os-release ]] || die 'no /etc/os-release: cannot tell which distribution this is'
   command -v dpkg-query >/dev/null || die \
-    'this is no Debian or Ubuntu (no dpkg-query); install by hand what README.md names'
+    'this is no Debian or Ubuntu (no dpkg-query); install by hand what docs/install.md names'
   # A derivative names the Ubuntu release that it is based on.
   # shellcheck disable=SC1091
   codename=$(. /etc/os-release && printf '%s' "${UBUNTU_CODENAME:-${VERSION_CODENAME:-unknown}}")

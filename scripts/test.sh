@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Set-up, build, a private PostgreSQL and RabbitMQ, and every test; ctest's summary comes last.
+# Set-up, build, a private PostgreSQL and RabbitMQ, and the tests; ctest's summary comes last.
 #
 #   scripts/test.sh [PRESET] [ctest arguments...]
 #   scripts/test.sh --without LABELS     everything but the tests whose label matches
 #
-# PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs everything). With any other, such
+# PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs all but the forms below). With any other, such
 # as `asan` and `tsan`, the unit tests and the conformance tests of the transports run. Seven forms run alone: `kafka`
 # starts a node of Kafka and runs what needs one; `s3` the same with a server that speaks S3's API; `languages` compares
 # the SQL for participants with the C++ a million times, tests the SDKs, and runs `skald conform` on right and wrong

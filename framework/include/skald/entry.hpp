@@ -10,8 +10,8 @@
 //         ...
 //     });
 //
-// The routes are the service's (service::route), with those that every service has: /sagas/{key}, /problems/{type},
-// /livez and /readyz. examples/own_server is a whole program.
+// The routes are the service's (service::route), with those that every service has: /sagas/{key},
+// /sagas/{key}/signals/{step}, /problems/{type}, /livez and /readyz. examples/own_server is a whole program.
 #pragma once
 
 #include <skald/http.hpp>

@@ -1,7 +1,7 @@
 // What handles an entry request: a handler that runs inside the guard's transaction, so that its effects and its
 // response happen once for each Idempotency-Key.
 //
-//     worker.post("/orders", [](skald::http::request_context& ctx) {
+//     service.post("/orders", [](skald::http::request_context& ctx) {
 //         auto const o = ctx.json<order>();
 //         auto const ended = ctx.start(place_order, create_order{}, o);
 //         if (auto const* no = ended.rejected()) return skald::http::problem_response(422, no->reason);

@@ -12,7 +12,7 @@ namespace skald {
 /// For service::front(). What it makes connects to SKALD_REDIS_URL while the service runs, on a thread of its own, and
 /// is made only where SKALD_GUARD asks for it. Away or slow, it costs a request SKALD_REDIS_MS now and then, and is
 /// done without; docs/redis.md says what is counted and logged.
-/// Throws: when it is made, configuration_error for a URL that is missing, malformed or asks for TLS.
+/// Throws: when it is made, configuration_error for a URL that is missing or malformed.
 detail::front_maker redis();
 
 }  // namespace skald

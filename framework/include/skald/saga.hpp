@@ -22,7 +22,7 @@ struct saga_info
     std::string key;         // within its scope
     std::string definition;  // its name: "place-order"
     int version{1};          // of the definition, when it started
-    std::string status;      // running, compensating, stuck, completed, compensated
+    std::string status;      // running, compensating, stuck, unknown, completed, compensated
     std::string reason;      // of a rejection, a failure or a command; for people
     std::string data;        // JSON, as at its start
 

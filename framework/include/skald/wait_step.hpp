@@ -9,8 +9,9 @@
 
 namespace skald {
 
-/// Waits for a signal, which has the step's name: `POST /sagas/{key}/signals/{step}`, `skald saga signal`,
-/// skald.signal() in SQL. One that came before the step is kept for it. `Signal` is the type of its body.
+/// Waits for a signal, which has the step's name: `POST /sagas/{key}/signals/{step}`, `skald saga signal`, or
+/// skald.send_signal() in SQL, all at the saga's home; in the database of the step's service, skald.signal() in SQL.
+/// One that came before the step is kept for it. `Signal` is the type of its body.
 template <class Data, class Signal>
 class wait_step
 {

@@ -197,7 +197,8 @@ void consumer::refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64
     throw client_lost{
         "the group skald." + service + " has no offset in partition " + std::to_string(one.partition) + " of " + topic +
         ", and there are records older than SKALD_RETENTION_DAYS, or than what was purged: nobody knows whether they "
-        "have run. Say where to begin: kafka-consumer-groups.sh --group skald." +
+        "have run. Stop all processes of this service, and say where to begin: kafka-consumer-groups.sh --group "
+        "skald." +
         service + " --topic " + topic + ':' + std::to_string(one.partition) +
         " --reset-offsets --to-datetime TIME --execute (docs/kafka.md, \"A group that has lost its place\")"};
 }

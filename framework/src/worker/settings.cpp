@@ -262,7 +262,8 @@ constexpr std::array table{
             "postgres; in front of it, by Redis: cache_aside, lock, accelerator; redis_only: docs/redis.md", set_guard,
             show<&config::guard>},
     setting{other, "SKALD_REDIS_URL", "",
-            "redis://[user:password@]host[:port][/number], or redis-sentinel://host[:port],.../name[/number]",
+            "redis[s]://[user:password@]host[:port][/number], or "
+            "redis-sentinel://[user:password@]host[:port],.../name[/number]",
             set_text<&config::redis_url>, show<&config::redis_url>},
     number<&config::redis_time, 1, 1'000>(other, {"SKALD_REDIS_MS", "--redis-ms"},
                                           "how long a request waits for Redis before it does without"),
