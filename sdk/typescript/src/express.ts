@@ -298,7 +298,8 @@ async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed 
     await by.client.query("SELECT skald.respond($1, $2, $3, $4, $5)",
       [by.taken, answer.status, answer.type, JSON.stringify(answer.headers), answer.body]);
     committing = true;
-    await by.client.query("COMMIT");
+    const { command } = await by.client.query("COMMIT"); // ROLLBACK, if a statement has failed since
+    if (command !== "COMMIT") throw new Error("the transaction was rolled back: a statement of the handler was not awaited, and failed");
     release(by.client, false);
     return answer;
   } catch (error: any) {

@@ -166,8 +166,8 @@ export class Participant {
     try {
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       const event = await this.deliver(client, message, held);
-      await client.query("COMMIT");
-      return event;
+      if ((await client.query("COMMIT")).command === "COMMIT") return event;
+      throw new Error("the transaction was rolled back: a statement of the step was not awaited, and failed");
     } catch (error) {
       await client.query("ROLLBACK").catch(() => (held.lost = true));
       throw error;

@@ -259,6 +259,18 @@ test("a transaction that the handler ends stores nothing", async () => {
   assert.deepEqual([await notes(), Number(await one("SELECT count(*) FROM skald.response"))], [0, 0]);
 });
 
+test("a statement that fails behind the response leaves nothing", async () => {
+  act = async (ctx, _, res) => {
+    await ctx.sql("INSERT INTO note VALUES ('x')");
+    ctx.client.once("drain", function (this: pg.ClientBase) { this.query("SELECT 1/0").catch(() => undefined); }); // after skald.respond
+    res.status(201).end();
+  };
+  const answer = await send("k");
+  assert.deepEqual([problem(answer), JSON.parse(answer.body).detail], ["500 about:blank", "the request could not be served; it had no effect"]);
+  act = note;
+  assert.deepEqual([(await send("k")).status, await notes()], [201, 1]);
+});
+
 test("the scope is asked first, then the key is looked for, then the body is read", async () => {
   const strict = await opened({ scope: async ({ headers: { authorization } }) => {
     if (!authorization) throw Object.assign(new Error("who are you"), { status: 401 });

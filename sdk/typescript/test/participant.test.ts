@@ -144,6 +144,17 @@ test("a lost connection and a deadlock are no attempt", async () => {
   assert.deepEqual([await cents(), await one("SELECT attempts FROM skald.idempotency")], [90, 1]);
 });
 
+test("a statement that fails behind the step is the step's fault", async () => {
+  const notify = async (ctx: Context): Promise<void> => {
+    await ctx.sql("SELECT 1");
+    await ctx.sql("SELECT 1/0"); // after skald.done, and before COMMIT
+  };
+  acts = [async (ctx) => void notify(ctx).catch(() => undefined)];
+  assert.equal(await shop.process(charge), "step.failed");
+  assert.match(await one("SELECT error FROM skald.idempotency"), /rolled back: a statement of the step was not awaited/);
+  assert.deepEqual([await cents(), await sent()], [100, "payments k:charge"]);
+});
+
 test("mistakes are said at the start", async () => {
   const other = new Participant("orders", { databaseUrl: url });
   await assert.rejects(other.connect(), /belongs to the service payments/);
