@@ -128,6 +128,19 @@ def test_what_a_step_changes_goes_on(shop: Shop) -> None:
     assert shop.record("pay-out") == "completed"
 
 
+@pytest.mark.parametrize("before, after", [("1", True), ("true", 1), ("1", 1.0), ("[0]", [False])])
+def test_a_change_of_type_is_a_change(shop: Shop, before: str, after: Any) -> None:
+    shop.raises = [lambda ctx, order: order.update(approved=after)]
+    shop.participant.process(message("charge", 2, f'{{"id": "1", "approved": {before}}}'.encode()))
+    assert bytes(shop.one("SELECT payload FROM skald.outbox WHERE type = 'ship'")).decode() == f'{{"id":"1","approved":{json.dumps(after)}}}'
+
+
+def test_another_order_is_no_change(shop: Shop) -> None:
+    shop.raises = [lambda ctx, order: order.update(id=order.pop("id"))]
+    assert shop.participant.process(charge_message) == "step.completed"
+    assert bytes(shop.one("SELECT payload FROM skald.outbox WHERE type = 'ship'")) == BODY
+
+
 def test_older_data_is_brought_up_to_date_and_newer_data_waits(shop: Shop) -> None:
     def buy(version: str) -> skald.Message:
         return skald.Message("buy", {"x-idempotency-key": f"v{version}:buy", "x-saga-scope": "", "x-saga": "trip", "x-saga-home": "orders",
