@@ -3,7 +3,6 @@ connection with the record that it ran and the message to the next step. docs/la
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import os
@@ -187,18 +186,16 @@ class Participant:
             return str(self._one(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])))
 
     def _one(self, query: str, values: Sequence[Any]) -> Any:
-        row = self.connect().execute(query, values).fetchone()
-        return row[0] if row else None
+        return self.connect().execute(query, values).fetchall()[0][0]
 
     def _run(self, message: Message, taken: list[str]) -> str:
         connection = self.connect()
         with connection.transaction():
-            row = connection.execute(
+            [row] = connection.execute(
                 "SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text"
                 "  FROM skald.take(%s, %s, %s, %s, %s, %s, %s)",
                 (_text(message.type), json.dumps(_headers(message.headers)), message.body, self._said(), _text(message.message_id),
-                 _text(message.content_type), message.given_up)).fetchone()
-            assert row is not None
+                 _text(message.content_type), message.given_up)).fetchall()
             verdict, event, why, scope, key, definition, version, name, back, attempt, token = row
             if verdict != "run":
                 if event in ("delivery.parked", "step.parked"):
@@ -207,8 +204,8 @@ class Participant:
             taken.append(token)
             step = self._steps[f"{definition}/{name}"]
             ctx = Context(connection, scope, key, definition, version, name, attempt, f"{key}:{name}{'.compensate' * back}", token)
-            received = json.loads(message.body.decode("utf-8-sig"))
-            data, known = copy.deepcopy(received), None
+            text = message.body.decode("utf-8-sig")
+            data, received, known = json.loads(text), json.loads(text), None
             if step.upcast and version < step.options.get("version", 1):
                 data, known = step.upcast(data, version), step.options["version"]
             made = (step.undo or step.run)(ctx, data) if back else step.run(ctx, data)
@@ -216,6 +213,9 @@ class Participant:
             # What has not changed goes on as it came, to the byte. True == 1, but they are not the same JSON.
             same = known is None and data == received and json.dumps(data, sort_keys=True) == json.dumps(received, sort_keys=True)
             connection.execute("SELECT skald.done(%s, %s, %s)", (token, message.body if same else _dump(data), known))
+            # Psycopg takes ROLLBACK, in answer to COMMIT, for success. The transaction that it ends behind this one is empty.
+            if connection.execute("COMMIT AND CHAIN", prepare=False).statusmessage != "COMMIT":
+                raise RuntimeError("the transaction was rolled back: a statement of the step was not waited for, and failed")
         return "step.completed"
 
     def run(self) -> None:

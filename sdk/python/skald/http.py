@@ -287,6 +287,9 @@ class Guard:
                 await connection.execute("SELECT skald.respond(%s, %s, %s, %s, %s)",
                                          (taken, made.status, made.content_type, json.dumps(made.headers), made.body))
                 committing.append(True)
+                # Psycopg takes ROLLBACK, in answer to COMMIT, for success. The transaction that it ends behind this one is empty.
+                if (await connection.execute("COMMIT AND CHAIN", prepare=False)).statusmessage != "COMMIT":
+                    raise RuntimeError("the transaction was rolled back: a statement of the handler was not awaited, and failed")
         except errors.InvalidTransactionTermination:
             assert run is not None
             await run.cancel()

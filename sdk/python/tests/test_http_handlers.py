@@ -118,6 +118,25 @@ def test_a_transaction_that_the_handler_ends_stores_nothing(shop: Shop) -> None:
     assert (shop.notes(), shop.one("SELECT count(*) FROM skald.response")) == (0, 0)
 
 
+def test_a_statement_that_fails_behind_the_response_leaves_nothing(shop: Shop) -> None:
+    tasks: list[asyncio.Task[None]] = []
+
+    async def fail_behind(connection: psycopg.AsyncConnection[Any]) -> None:
+        with pytest.raises(errors.DivisionByZero):
+            while True:
+                await connection.execute("SELECT 1 / (SELECT CASE count(*) WHEN 0 THEN 1 ELSE 0 END FROM skald.response)")
+
+    async def act(ctx: RequestContext, order: Order) -> Response:
+        tasks.append(asyncio.create_task(fail_behind(ctx.connection)))
+        return await shop.note(ctx, order)
+
+    shop.act = act
+    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [500]
+    assert (tasks[0].done(), shop.notes()) == (True, 0)
+    shop.act = shop.note
+    assert [(r.status_code, r.headers.get("idempotency-replayed")) for r in shop.send(("k", ORDER, {}))] == [(201, None)]
+
+
 @pytest.mark.parametrize("shop", [{"connections": 1, "handler_seconds": 0.2}], indirect=True)
 def test_a_handler_that_never_responds_is_ended(shop: Shop) -> None:
     async def never(ctx: RequestContext, order: Order) -> Response:

@@ -218,6 +218,29 @@ def test_a_lost_connection_and_a_deadlock_are_no_attempt(shop: Shop) -> None:
     assert (shop.cents, shop.one("SELECT attempts FROM skald.idempotency")) == (90, 1)
 
 
+class Overtaken:
+    """A connection's lock, which a thread of the step gets between the two next statements."""
+
+    def __init__(self, ctx: skald.Context) -> None:
+        self.ctx, self.taken = ctx, 0
+
+    def __enter__(self) -> None:
+        self.taken += 1
+        if self.taken == 2:
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                self.ctx.sql("SELECT 1/0")
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_statement_that_fails_behind_the_step_is_the_steps_fault(shop: Shop) -> None:
+    shop.raises = [lambda ctx, order: setattr(ctx.connection, "lock", Overtaken(ctx))]
+    assert shop.participant.process(charge_message) == "step.failed"
+    assert "rolled back: a statement of the step" in shop.one("SELECT error FROM skald.idempotency")
+    assert (shop.cents, shop.sent()) == (100, [("payments", "k:charge")])
+
+
 def test_mistakes_are_said_at_the_start(url: str) -> None:
     with pytest.raises(psycopg.Error, match="belongs to the service payments"):
         skald.Participant("orders", database_url=url).connect()
