@@ -57,7 +57,7 @@ public final class Participant implements AutoCloseable {
     private final String service;
     private final Map<String, Step> steps = new TreeMap<>();
     private final ConcurrentLinkedDeque<Connection> idle = new ConcurrentLinkedDeque<>();
-    private final CompletableFuture<Void> stopped = new CompletableFuture<>();
+    final CompletableFuture<Void> stopped = new CompletableFuture<>();
     private final ObjectNode said = json.createObjectNode(); // of each step, for the SQL functions
     private volatile String database;
 
@@ -191,7 +191,8 @@ public final class Participant implements AutoCloseable {
                 if (lane == 0 && declare) declareQueues(channel);
                 channel.basicQos(2);
                 channel.basicConsume("skald." + service + (givenUp ? ".parked" : ""), false, (tag, delivery) -> {
-                    if (!working.tryAcquire()) return; // it ends, and what is not acked comes again
+                    // It ends, and what is not acked comes again. Without asking first, the lanes of a backlog would never be idle together.
+                    if (stopped.isDone() || failed.isDone() || !working.tryAcquire()) return;
                     try {
                         process(delivery, givenUp);
                         channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);

@@ -27,6 +27,7 @@ import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -291,18 +292,46 @@ class ParticipantTest {
         for (long until = System.nanoTime() + 30_000_000_000L; !holds.call(); Thread.sleep(20)) assertTrue(System.nanoTime() < until);
     }
 
+    static Channel declared(com.rabbitmq.client.Connection broker) throws Exception {
+        Channel channel = broker.createChannel();
+        for (String queue : List.of("", ".parked", ".database")) channel.queueDelete("skald.payments" + queue);
+        skald("declare");
+        return channel;
+    }
+
+    static void send(Channel channel, Delivery m) throws Exception {
+        channel.basicPublish("skald", "payments", m.getProperties().builder().deliveryMode(2).build(), m.getBody());
+    }
+
+    static ConnectionFactory brokers() throws Exception {
+        ConnectionFactory made = new ConnectionFactory();
+        made.setUri(System.getenv("AMQP_URL"));
+        return made;
+    }
+
+    @Test
+    void aParticipantThatIsToldToEndLeavesItsBacklog() throws Exception {
+        AtomicInteger steps = new AtomicInteger();
+        shop.close();
+        shop = made("payments").retriable("order", "pay-out", Order.class, (ctx, order) -> {
+            if (steps.incrementAndGet() == 3) shop.stopped.complete(null);
+        }, new Options());
+        try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
+            for (int n = 0; n < 300; ++n) send(channel, message("pay-out", 4, "k" + n, body, false));
+            waitFor(() -> channel.messageCount("skald.payments") == 300);
+            shop.run();
+            assertTrue(steps.get() < 100, steps.get() + " steps ran");
+            waitFor(() -> channel.messageCount("skald.payments") == 300 - steps.get());
+        }
+    }
+
     @Test
     void aProcessTakesWhatComesIsKilledAndEndsWhenTold() throws Exception {
-        ConnectionFactory factory = new ConnectionFactory();
-        factory.setUri(System.getenv("AMQP_URL"));
-        try (var broker = factory.newConnection(); Channel channel = broker.createChannel()) {
-            for (String queue : List.of("", ".parked", ".database")) channel.queueDelete("skald.payments" + queue);
-            skald("declare");
+        try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
             Callable<AMQP.Queue.DeclareOk> queue = () -> channel.queueDeclarePassive("skald.payments");
             Process process = started();
             for (int n = 0; n < 30; ++n) {
-                Delivery m = message("pay-out", 4, "k" + (n < 10 ? n : n - 10), body, false);
-                channel.basicPublish("skald", "payments", m.getProperties().builder().deliveryMode(2).build(), m.getBody());
+                send(channel, message("pay-out", 4, "k" + (n < 10 ? n : n - 10), body, false));
                 if (n % 10 != 5) continue;
                 waitFor(() -> queue.call().getMessageCount() == 0);
                 process.destroyForcibly().waitFor();
