@@ -21,7 +21,6 @@ import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.PreparedStatement;
-import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.util.Date;
 import java.util.HashMap;
@@ -56,7 +55,7 @@ public final class Participant implements AutoCloseable {
     public boolean declare = true; // false: `skald declare` has made the queues, and this user may not
     private final String service;
     private final Map<String, Step> steps = new TreeMap<>();
-    private final ConcurrentLinkedDeque<Connection> idle = new ConcurrentLinkedDeque<>();
+    final ConcurrentLinkedDeque<Connection> idle = new ConcurrentLinkedDeque<>();
     final CompletableFuture<Void> stopped = new CompletableFuture<>();
     private final ObjectNode said = json.createObjectNode(); // of each step, for the SQL functions
     private volatile String database;
@@ -151,7 +150,8 @@ public final class Participant implements AutoCloseable {
         byte[] next = message.getBody(); // what has not changed goes on as it came, to the byte
         if (!ctx.changes.isEmpty()) ((ObjectNode) data).setAll(ctx.changes);
         if (!ctx.changes.isEmpty() || version != null) next = json.writeValueAsBytes(data);
-        query(connection, "SELECT skald.done(?::jsonb, ?, ?::integer)", ctx.taken, next, version);
+        // In one: if a statement of another thread could fail between them, COMMIT would undo the step, which the driver takes for success.
+        query(connection, "SELECT skald.done(?::jsonb, ?, ?::integer); COMMIT", ctx.taken, next, version);
         return "step.completed";
     }
 
@@ -276,9 +276,8 @@ public final class Participant implements AutoCloseable {
     }
 
     static String query(Connection connection, String sql, Object... values) throws SQLException {
-        try (PreparedStatement statement = prepare(connection, sql, values); ResultSet rows = statement.executeQuery()) {
-            rows.next();
-            return rows.getString(1);
+        try (PreparedStatement statement = prepare(connection, sql, values)) {
+            return statement.execute() && statement.getResultSet().next() ? statement.getResultSet().getString(1) : null;
         }
     }
 

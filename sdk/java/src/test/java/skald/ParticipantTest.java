@@ -9,6 +9,7 @@ import com.rabbitmq.client.AMQP;
 import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.ConnectionFactory;
 import com.rabbitmq.client.Delivery;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.DriverManager;
@@ -258,6 +259,23 @@ class ParticipantTest {
         }));
         assertEquals("step.completed", events(charge));
         assertEquals("90 1", cents() + " " + one("SELECT attempts FROM skald.idempotency"));
+    }
+
+    /** A connection on which a thread of the step has a statement fail just before the participant's own call of commit(). */
+    Connection overtaken() throws SQLException {
+        Connection made = shop.open();
+        return (Connection) Proxy.newProxyInstance(getClass().getClassLoader(), new Class<?>[] {Connection.class}, (self, method, values) -> {
+            if (method.getName().equals("commit"))
+                assertThrows(SQLException.class, () -> made.createStatement().execute("SELECT 1/0"));
+            return method.invoke(made, values);
+        });
+    }
+
+    @Test
+    void whatIsCompletedIsCommitted() throws Exception {
+        shop.idle.push(overtaken());
+        assertEquals("step.completed", events(charge));
+        assertEquals("90 mail k:charge.1.charged, shipping k:ship", cents() + " " + sent());
     }
 
     @Test
