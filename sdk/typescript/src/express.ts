@@ -21,7 +21,18 @@ export interface RequestContext {
 
 export interface StartOptions { version?: number; deadlineSeconds?: number; attributes?: Record<string, string> }
 
-export type GuardedRequest = IncomingMessage & { originalUrl?: string; body?: unknown; rawBody?: Buffer; skald?: RequestContext; [onRaised]?: Raised };
+declare global {
+  namespace Express { // where @types/express, and what others add to its requests, are looked for
+    interface Request {
+      /** Of a guarded request. */
+      skald?: RequestContext;
+      /** The bytes of a guarded request. */
+      rawBody?: Buffer;
+    }
+  }
+}
+
+export type GuardedRequest = IncomingMessage & Express.Request & { originalUrl?: string; body?: unknown; [onRaised]?: Raised };
 
 export interface GuardSettings {
   databaseUrl?: string; // default: DATABASE_URL

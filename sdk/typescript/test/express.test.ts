@@ -13,6 +13,9 @@ import express, { type NextFunction, type Request, type Response } from "express
 import pg from "pg";
 import { guard, type Guard, type GuardSettings, type RequestContext } from "../src/express.js";
 
+declare global {
+  namespace Express { interface Request { user?: { id: string } } } // as the types of passport do
+}
 type Act = (ctx: RequestContext, req: Request, res: Response, next: NextFunction) => unknown;
 interface Shop { guarded: Guard; server: Server }
 interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string }
@@ -72,7 +75,7 @@ async function opened(settings: GuardSettings): Promise<Server> {
   app.set("env", "test"); // its own error handler writes nothing
   app.use(guarded);
   app.use(express.json());
-  app.post("/orders", async (req, res, next) => void (await act((req as unknown as { skald: RequestContext }).skald, req, res, next)));
+  app.post("/orders", async (req, res, next) => void (await act(req.skald!, req, res, next)));
   app.use((error: Error, _req: Request, res: Response, next: NextFunction) =>
     error.message === "broke" ? void res.status(500).json("broke") : error.message === "mapped" ? void res.status(400).json("mapped") : next(error));
   const server = app.listen(0, "127.0.0.1");
@@ -269,6 +272,17 @@ test("a statement that fails behind the response leaves nothing", async () => {
   assert.deepEqual([problem(answer), JSON.parse(answer.body).detail], ["500 about:blank", "the request could not be served; it had no effect"]);
   act = note;
   assert.deepEqual([(await send("k")).status, await notes()], [201, 1]);
+});
+
+test("the scope is of whom middleware has found, and a handler has the body's bytes", async () => {
+  const app = express(), guarded = guard({ databaseUrl: url, scope: (req) => req.user!.id });
+  app.use((req, _, next) => { req.user = { id: "ada" }; next(); });
+  app.use(guarded);
+  app.post("/orders", (req, res) => void res.json([req.user!.id, req.skald!.scope, req.rawBody!.toString()]));
+  const server = app.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  shops.push({ guarded, server });
+  assert.equal((await sendTo(server, "k", '{"a": 1}')).body, JSON.stringify(["ada", "ada", '{"a": 1}']));
 });
 
 test("the scope is asked first, then the key is looked for, then the body is read", async () => {
