@@ -1,5 +1,6 @@
 // What an operator sees of a Kafka and makes there; and topics as they are met: with records of others, and with
 // processes that come and go.
+#include "support/descriptors.hpp"
 #include "transport_kafka_fixture.hpp"
 
 #include "kafka/administration.hpp"
@@ -174,4 +175,21 @@ TEST_CASE("while processes of a service come and go without end, nothing is lost
     int twice = 0;
     for (auto const& [id, count] : ids) twice += count - 1;
     CHECK(twice <= 2 * rounds * prefetch);
+}
+
+TEST_CASE("a process that has no descriptors left for a while consumes when it has some again")
+{
+    kafka_fixture f;
+    ports::subscriber const who{f.service(), 10};
+    auto& transport = f.transport();
+    std::unique_ptr<ports::subscription> waits;
+    {
+        few_descriptors const one{1};  // for what its lanes wait at
+        waits = transport.subscribe(who);
+        CHECK_FALSE(waits->available());
+        CHECK(f.log().has("broker.lost role=consumer broker=kafka reason=\"eventfd: Too many open files\""));
+    }
+    CHECK(wait_until([&] { return waits->available(); }));
+    send(f, batch({message_for(who.service)}));
+    CHECK(collect(*waits, 1).size() == 1);
 }

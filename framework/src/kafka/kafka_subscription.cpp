@@ -64,6 +64,14 @@ catch (configuration_error const& error) {
     report_first_attempt(std::current_exception());
     return !is_first;
 }
+catch (std::exception const& error) {
+    // No descriptors, no memory: in what state the consumer is nobody knows.
+    with_.reset();
+    ++generation_;
+    lose(error.what());
+    report_first_attempt();
+    return true;
+}
 
 void kafka_subscription::greet()
 {
