@@ -193,3 +193,22 @@ TEST_CASE("a process that has no descriptors left for a while consumes when it h
     send(f, batch({message_for(who.service)}));
     CHECK(collect(*waits, 1).size() == 1);
 }
+
+TEST_CASE("what is sent to a topic that was deleted under its publisher comes back")
+{
+    kafka_fixture f;
+    auto options = f.options();
+    options.properties = {{"topic.metadata.refresh.interval.ms", "100"}};
+    kafka::kafka_transport transport{options, f.log()};
+    auto const service = f.service(), topic = "skald." + service;
+    f.make_topic(topic);
+    auto const publisher = transport.open_publisher();
+    REQUIRE(publisher->available());
+    REQUIRE(all_confirmed(publish(*publisher, numbered(service, 1))));
+    f.delete_topic(topic);
+    CHECK(wait_until([&] { return !f.topics().contains(topic); }));
+    CHECK(publisher->collect(1s).empty());  // by then it knows
+    auto const receipts = publish(*publisher, numbered(service, 1));
+    CHECK_MESSAGE(receipts[0].status == publish_status::returned, receipts[0].reason);
+    CHECK(receipts[0].reason.starts_with("Kafka has no topic `" + topic + "`"));
+}

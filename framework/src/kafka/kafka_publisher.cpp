@@ -195,6 +195,11 @@ void kafka_publisher::send_one(ports::outgoing const& one, clock::time_point unt
         auto const error = enqueue(one, entry);
         if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
         sent_.erase(number);
+        if (says_no_topic(error)) {
+            topics_.erase(to.topic);
+            receipts_.push_back(no_topic(one.row, to.topic, to.is_foreign, rd_kafka_err2str(error)));
+            return;
+        }
         if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL) {
             receipts_.push_back({one.row, publish_status::nacked, to.topic + ": " + rd_kafka_err2str(error)});
             return;
