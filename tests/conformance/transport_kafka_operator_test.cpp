@@ -4,8 +4,11 @@
 #include "transport_kafka_fixture.hpp"
 
 #include "kafka/administration.hpp"
+#include "runtime/publish_loop.hpp"
 
 #include <map>
+
+#include <librdkafka/rdkafka_mock.h>
 
 using namespace skald::test;
 namespace kafka = skald::kafka_detail;
@@ -192,6 +195,35 @@ TEST_CASE("a process that has no descriptors left for a while consumes when it h
     CHECK(wait_until([&] { return waits->available(); }));
     send(f, batch({message_for(who.service)}));
     CHECK(collect(*waits, 1).size() == 1);
+}
+
+TEST_CASE("what can't be written to one topic is put off, and holds up no other")
+{
+    // librdkafka's own double: a real node alone has a leader for all of its partitions, or for none.
+    kafka::listener nobody;
+    kafka::client has_double{RD_KAFKA_PRODUCER, {{"test.mock.num.brokers", "1"}}, nobody};
+    auto* const cluster = rd_kafka_handle_mock_cluster(has_double.raw());
+    REQUIRE(cluster != nullptr);
+    for (auto const* topic : {"skald.stuck", "skald.other"})
+        REQUIRE(rd_kafka_mock_topic_create(cluster, topic, 1, 1) == RD_KAFKA_RESP_ERR_NO_ERROR);
+    recording_logger log;
+    kafka::options options;
+    options.brokers = rd_kafka_mock_cluster_bootstraps(cluster);
+    kafka::kafka_transport transport{options, log};
+    auto const publisher = transport.open_publisher();
+    REQUIRE(publisher->available());
+    auto const deadline = skald::runtime::publish_options{}.deadline;
+    auto const both = batch({message_for("stuck"), message_for("other")});
+    REQUIRE(all_confirmed(publish(*publisher, both, deadline)));
+    rd_kafka_mock_partition_set_leader(cluster, "skald.stuck", 0, -1);
+    for (int i = 0; i < 2; ++i) {
+        auto const receipts = publish(*publisher, both, deadline);
+        CHECK_MESSAGE(receipts[0].status == publish_status::nacked, receipts[0].reason);
+        CHECK(receipts[1].status == publish_status::confirmed);
+    }
+    rd_kafka_mock_partition_set_leader(cluster, "skald.stuck", 0, 1);
+    CHECK(all_confirmed(publish(*publisher, both, deadline)));
+    CHECK_MESSAGE(!log.has("broker.lost"), log.lines());
 }
 
 TEST_CASE("what is sent to a topic that was deleted under its publisher comes back")

@@ -49,8 +49,10 @@ TEST_CASE("over Kafka what can't work is refused at start, with what to do")
     CHECK(refusal(settings, skald::kafka()) == "it was accepted");
     std::ofstream{path} << "security.protocol: ssl\n";
     CHECK(contains(refusal(settings, skald::kafka()), "line 1 of " + path.string()));
-    std::ofstream{path} << "group.id = another\n";
-    CHECK(contains(refusal(settings, skald::kafka()), "group.id is what Skald relies on"));
+    for (std::string const name : {"group.id", "message.timeout.ms", "delivery.timeout.ms"}) {
+        std::ofstream{path} << name << " = 1\n";
+        CHECK_MESSAGE(contains(refusal(settings, skald::kafka()), name + " is what Skald relies on"), name);
+    }
     std::filesystem::remove(path);
 
     settings.kafka_properties.clear();

@@ -20,15 +20,11 @@ using ports::publish_status;
 
 constexpr std::chrono::milliseconds answer_within = 1s;
 
-// librdkafka gives up one message after so long, and the others go on.
-constexpr char const* message_timeout_ms = "10000";
-
 property_list properties_of(property_list all)
 {
     property_list made{{"linger.ms", "1"},
                        {"queue.buffering.max.messages", "10000"},
                        {"queue.buffering.max.kbytes", "65536"},
-                       {"message.timeout.ms", message_timeout_ms},
                        {"reconnect.backoff.max.ms", "1000"},
                        {"partitioner", "murmur2_random"}};
     std::ranges::move(all, std::back_inserter(made));

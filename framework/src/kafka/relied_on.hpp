@@ -22,15 +22,20 @@ inline constexpr std::array<fixed_property, 7> fixed_for_consumers{
      {"partition.assignment.strategy", "cooperative-sticky"},
      {"receive.message.max.bytes", "100000000"}}};
 
-inline constexpr std::array<fixed_property, 5> fixed_for_publishers{{{"enable.idempotence", "true"},
+// After message.timeout.ms librdkafka gives up one message, and it alone is put off. It looks once a second, and must
+// have done it before a publish loop's deadline (5 s): at that the whole producer is given up, with what is for other
+// topics.
+inline constexpr std::array<fixed_property, 6> fixed_for_publishers{{{"enable.idempotence", "true"},
                                                                      {"acks", "all"},
                                                                      {"allow.auto.create.topics", "false"},
                                                                      {"topic.metadata.propagation.max.ms", "0"},
+                                                                     {"message.timeout.ms", "3000"},
                                                                      {"message.max.bytes", "18874368"}}};
 
 /// Set from settings of Skald's, or never; and second names.
-inline constexpr std::array<std::string_view, 5> set_elsewhere{"bootstrap.servers", "metadata.broker.list", "group.id",
-                                                               "request.required.acks", "transactional.id"};
+inline constexpr std::array<std::string_view, 6> set_elsewhere{
+    "bootstrap.servers",     "metadata.broker.list", "group.id",
+    "request.required.acks", "delivery.timeout.ms",  "transactional.id"};
 
 inline bool is_relied_on(std::string_view name)
 {
