@@ -226,6 +226,24 @@ TEST_CASE("what can't be written to one topic is put off, and holds up no other"
     CHECK_MESSAGE(!log.has("broker.lost"), log.lines());
 }
 
+TEST_CASE("a publisher under which a topic is made again soon believes its confirms, and sends little twice")
+{
+    kafka_fixture f;
+    auto const service = f.service(), topic = "skald." + service;
+    f.make_topic(topic);
+    auto const publisher = f.transport().open_publisher();
+    REQUIRE(publisher->available());
+    REQUIRE(all_confirmed(publish(*publisher, numbered(service, 50, "before"))));
+    f.delete_topic(topic);
+    CHECK(wait_until([&] { return !f.topics().contains(topic); }));
+    f.make_topic(topic);
+    for (auto const status : publish_until_answered(*publisher, numbered(service, 5, "after")))
+        CHECK(status == publish_status::confirmed);
+    kafka::inspector look{f.options(), {service}};
+    CHECK(look.look().topics.at(0).waiting >= 5);
+    CHECK(look.look().topics.at(0).waiting <= 7);
+}
+
 TEST_CASE("what is sent to a topic that was deleted under its publisher comes back")
 {
     kafka_fixture f;

@@ -139,9 +139,11 @@ void kafka_publisher::delivered(rd_kafka_message_t const& report)
     auto const one = *static_cast<sent const*>(report._private);  // lose() leaves no client that reports later
     sent_.erase(one.number);
     if (report.err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        if (has_place_of_its_own(report)) receipts_.push_back({one.row, publish_status::confirmed, {}});
-        else receipts_.push_back({one.row, publish_status::unresolved, one.topic + ": confirmed without a new offset"});
-        return;
+        if (has_place_of_its_own(report)) return receipts_.push_back({one.row, publish_status::confirmed, {}});
+        receipts_.push_back({one.row, publish_status::unresolved, one.topic + ": confirmed without a new offset"});
+        // Of a topic that was made again no offset is new until there are as many as in the old one. The next producer
+        // knows of none, and begins with a sequence of its own.
+        throw kafka_error{one.topic + ": a message was confirmed without a new offset"};
     }
     std::string const why = rd_kafka_err2str(report.err);
     if (says_no_topic(report.err)) {
