@@ -6,7 +6,9 @@
 #include "kafka/administration.hpp"
 #include "runtime/publish_loop.hpp"
 
+#include <atomic>
 #include <map>
+#include <thread>
 
 #include <librdkafka/rdkafka_mock.h>
 
@@ -178,6 +180,26 @@ TEST_CASE("while processes of a service come and go without end, nothing is lost
     int twice = 0;
     for (auto const& [id, count] : ids) twice += count - 1;
     CHECK(twice <= 2 * rounds * prefetch);
+}
+
+TEST_CASE("a process whose broker does not answer any more can be ended")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto ending = f.transport().subscribe({service, 10});
+    send(f, numbered(service, 1));
+    auto const taken = collect(*ending, 1);
+    REQUIRE(taken.size() == 1);
+    f.proxy().hold_answers(true);
+    ack_all(*ending, taken);
+    std::atomic<bool> has_ended{};
+    std::thread ends{[&] {
+        ending.reset();
+        has_ended = true;
+    }};
+    CHECK(wait_until([&] { return has_ended.load(); }));
+    f.proxy().hold_answers(false);
+    ends.join();
 }
 
 TEST_CASE("a process that has no descriptors left for a while consumes when it has some again")

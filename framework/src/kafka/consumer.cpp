@@ -50,6 +50,17 @@ std::span<rd_kafka_topic_partition_t> all_of(rd_kafka_topic_partition_list_t con
     return {list.elems, static_cast<std::size_t>(list.cnt)};
 }
 
+// As rd_kafka_commit(), but that waits for as long as it takes. An answer that comes later is for a queue that takes
+// nothing any more, and to which librdkafka has a reference until then.
+rd_kafka_resp_err_t commit_and_wait(rd_kafka_t* rk, rd_kafka_topic_partition_list_t const& list)
+{
+    queue_ptr const answers{rd_kafka_queue_new(rk)};
+    auto const error = rd_kafka_commit_queue(rk, &list, answers.get(), nullptr, nullptr);
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return error;
+    event_ptr const answer{rd_kafka_queue_poll(answers.get(), answer_within_ms)};
+    return answer ? rd_kafka_event_error(answer.get()) : RD_KAFKA_RESP_ERR__TIMED_OUT;
+}
+
 }  // namespace
 
 consumer::consumer(consumer_settings const& settings, std::uint64_t generation, core::logger& log)
@@ -127,7 +138,7 @@ void consumer::assign(rd_kafka_topic_partition_list_t& which)
         auto* const rk = client_.raw();
         check(rd_kafka_committed(rk, &which, answer_within_ms), "asking for what is done");
         for (auto& one : all_of(which)) open(one);
-        if (which.cnt > 0) rd_kafka_commit(rk, &which, 0);  // what was not counted now is counted the next time
+        if (which.cnt > 0) commit_and_wait(rk, which);  // what was not counted now is counted the next time
         is_uncommitted_ = true;
     }
     catch (std::exception const& error) {
@@ -344,7 +355,8 @@ void consumer::commit(bool waits)
         add_metadata(*one, text);
     }
     if (list->cnt == 0) return;
-    if (rd_kafka_commit(client_.raw(), list.get(), waits ? 0 : 1) != RD_KAFKA_RESP_ERR_NO_ERROR) commit_failed();
+    auto const error = waits ? commit_and_wait(client_.raw(), *list) : rd_kafka_commit(client_.raw(), list.get(), 1);
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) commit_failed();
 }
 
 void consumer::commit_failed()
