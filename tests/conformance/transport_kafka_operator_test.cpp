@@ -182,6 +182,32 @@ TEST_CASE("while processes of a service come and go without end, nothing is lost
     CHECK(twice <= 2 * rounds * prefetch);
 }
 
+TEST_CASE("of what a process was given that stops, only what it took counts as handed out in vain")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto stops = f.transport().subscribe({service, 10});
+    constexpr int count = 1'000;
+    send(f, numbered(service, count));
+    auto const held = collect(*stops, 1);
+    REQUIRE(held.size() == 1);
+    SUBCASE("while it has what it took")
+    {
+        stops->stop();
+    }
+    SUBCASE("and ends")
+    {
+        stops.reset();
+    }
+    auto const next = f.transport().subscribe({service, count});
+    auto const all = collect(*next, count);
+    CHECK(all.size() == count);
+    for (auto const& one : all) {
+        INFO(one.message.id);
+        CHECK(one.returns == (one.message.id == held[0].message.id ? 1 : 0));
+    }
+}
+
 TEST_CASE("a process whose broker does not answer any more can be ended")
 {
     kafka_fixture f;

@@ -60,6 +60,22 @@ TEST_CASE("what may be handed out before anything more is said counts as handed 
     CHECK(next.returns(5) == 0);
 }
 
+TEST_CASE("what was handed out and taken back does not count, and is not settled")
+{
+    progress p{0, "1;;1-1:4"};
+    for (std::int64_t i = 0; i < 3; ++i) p.hand_out(i);
+    p.take_back(1);
+    p.take_back(2);
+    auto const next = reread(p);
+    CHECK(next.head() == 0);
+    CHECK(next.returns(0) == 1);
+    CHECK(next.returns(1) == 4);
+    CHECK(next.returns(2) == 0);
+    p.settle(0);
+    CHECK(reread(p).head() == 1);
+    CHECK_FALSE(reread(p).is_settled(2));
+}
+
 TEST_CASE("what is nobody's holds nothing up")
 {
     progress p{0, ""};

@@ -283,8 +283,7 @@ void consumer::settle(transports::requests const& asked)
     for (auto const tag : asked.acks)
         if (auto const one = find_out(tag)) settle(*one);
     SKALD_FAILPOINT_IF(!asked.acks.empty(), "consumer.acked");
-    for (auto const tag : asked.requeues)
-        if (auto one = find_out(tag)) put_back(std::move(*one));
+    for (auto const tag : asked.requeues) requeue(tag);
 }
 
 void consumer::settle(copy const& one)
@@ -308,6 +307,18 @@ void consumer::put_back(copy one)
     }
     if (++one.returns > of.done.returns(one.record->offset)) of.done.put_back(one.record->offset);
     again_.push_back(std::move(one));
+}
+
+void consumer::requeue(ports::delivery_tag tag)
+{
+    auto one = find_out(tag);
+    if (!one) return;
+    // While this process stops it is what nobody took, and has not run unless another copy may have. If that counted,
+    // each stop under a backlog would bring it nearer to being given up.
+    auto const is_of_same = [&](auto const& other) { return other.second.record == one->record; };
+    if (is_stopping_ && std::ranges::none_of(out_, is_of_same))
+        partitions_.at(one->from).done.take_back(one->record->offset);
+    put_back(std::move(*one));
 }
 
 void consumer::keep()

@@ -124,6 +124,7 @@ private:
     bool has_suspect_waiting(place const& where) const;
     ports::delivery hand_over(copy one, routed_record const& as);
     void put_back(copy one);
+    void requeue(ports::delivery_tag tag);
     void settle(copy const& one);
     std::optional<copy> find_out(ports::delivery_tag tag);
     void is_back(copy const& one);

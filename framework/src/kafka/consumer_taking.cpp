@@ -23,6 +23,7 @@ bool consumer::has_room() const
 
 bool consumer::take(transports::mailbox& box)
 {
+    if (is_stopping_) return false;
     std::vector<ports::delivery> taken;
     take_again(taken);
     bool more = false;
@@ -35,8 +36,9 @@ bool consumer::take(transports::mailbox& box)
     bool const has_suspect = std::ranges::any_of(taken, [](auto const& one) { return one.returns >= suspect_after; });
     if (has_suspect && !joins_until_) commit(true);
     SKALD_FAILPOINT_IF(!taken.empty(), "consumer.delivered");
-    for (auto const& one : box.deliver(std::move(taken)))
-        if (auto back = find_out(one.tag)) put_back(std::move(*back));
+    auto const refused = box.deliver(std::move(taken));
+    if (!refused.empty()) stop();  // which was asked for a moment ago
+    for (auto const& one : refused) requeue(one.tag);
     return more;
 }
 

@@ -133,7 +133,8 @@ std::string progress::returned_text(std::int64_t ahead, std::size_t bytes_max) c
 {
     auto const first = head();
     std::map<std::int64_t, int> times = returned_;
-    for (auto const one : out_) ++times[one];
+    for (auto const one : out_)
+        if (!untouched_.contains(one)) ++times[one];
     for (auto one = next_; one < next_ + ahead && returns(one) < suspect_after; ++one) ++times[one];
     std::string made;
     for (auto one = times.begin(); one != times.end();) {

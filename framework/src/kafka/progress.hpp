@@ -62,6 +62,9 @@ public:
     /// It is to be handed out once more.
     void put_back(std::int64_t offset) { ++returned_[offset]; }
 
+    /// It is out no more, nobody has had it, and it is not handed out again here: so it does not count as handed out.
+    void take_back(std::int64_t offset) { untouched_.insert(offset); }
+
     /// For whoever is the next to read the partition, if nothing else is said until then: what is out has come back.
     /// `ahead`: how many may be handed out before this is said again; a suspect is not, nor what is after it.
     std::string text(std::int64_t ahead = 0) const;
@@ -75,6 +78,7 @@ private:
 
     std::int64_t next_;                     // none from here on was handed out
     std::set<std::int64_t> out_;            // handed out and not settled
+    std::set<std::int64_t> untouched_;      // of those, what was taken back
     std::set<std::int64_t> settled_;        // beyond head()
     std::map<std::int64_t, int> returned_;  // where it is more than none
 };
