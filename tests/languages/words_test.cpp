@@ -175,10 +175,17 @@ TEST_CASE("what is called wrongly says what to do")
          "must not be empty or have a ':'");
     says(taken_and(std::string{"SELECT skald.fail("} + it + ", '{}', 'broke')"), "ROLLBACK first");
     says(then_rolled_back(db, "SELECT skald.done($1, '{}')"), "was ended by the step itself");
-    says(then_rolled_back(db, "SELECT skald.reject($1, '{}', 'no')"), "its saga can only go forward");
     says(then_rolled_back(db, "SELECT skald.fail($1, '[]', 'broke')"), "not the body that came with charge");
     says(then_rolled_back(db, "SELECT skald.give_up($1, '{}', 'late', '')"), "not as `late`");
     says("SELECT skald.done('{}', '{}')", "not what skald.take() gave");
     CHECK(db.one("SELECT count(*) FROM skald.idempotency") == "0");
     CHECK(db.one("SELECT count(*) FROM skald.outbox") == "0");
+}
+
+TEST_CASE("a rejection that can't be is a failed attempt of its own delivery")
+{
+    database const db{this_service};
+    CHECK(db.one(then_rolled_back(db, "SELECT skald.reject($1, '{}', 'no')")) == "step.failed");
+    CHECK(db.one("SELECT status || ': ' || error FROM skald.idempotency") ==
+          "retrying: charge can't be rejected, its saga can only go forward: no");
 }
