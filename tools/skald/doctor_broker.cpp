@@ -184,7 +184,8 @@ try {
 catch (std::exception const& error) {
     found.push_back(
         {"broker", health::problem, std::string{"can't be examined: "} + error.what(),
-         "check that it runs and that AMQP_URL names it; until then requests are accepted and messages wait"});
+         "check that it runs, that AMQP_URL names it, and that the user may use that virtual host; until then requests "
+         "are accepted and messages wait"});
 }
 
 }  // namespace skald::tools

@@ -61,7 +61,10 @@ int doctor(output const& out)
         text += fmt::format("{:<8} {:<22} {}{}{}\n", name_of(one.level), one.check, one.means,
                             one.remedy.empty() ? "" : "; ", one.remedy);
     }
-    out.tell(text + fmt::format("{} problems, {} warnings", count(health::problem), count(health::warning)), object);
+    auto const counted = [&](health level, std::string_view name) {
+        return fmt::format("{} {}{}", count(level), name, count(level) == 1 ? "" : "s");
+    };
+    out.tell(text + counted(health::problem, "problem") + ", " + counted(health::warning, "warning"), object);
     return count(health::problem) > 0 ? 1 : 0;
 }
 

@@ -15,15 +15,15 @@ constexpr auto take_wait = 500ms;
 // A delivery for which even the framework's own writes keep failing is parked instead of being tried indefinitely.
 constexpr int tries_max = 5;
 
-// Whether a failure is worth a line: contention among several is part of the day, and a lock that is not released is
-// met many times: it is logged the first time, the second, the fourth ...
+// Whether a failure is worth a line: contention and locks among several are part of the day, and what keeps a delivery
+// from being processed is met many times: it is logged the first time, the second, the fourth ...
 bool is_news(failure why, std::span<task const> tasks)
 {
     bool const is_one = tasks.size() == 1;
     if (why == failure::contended) return is_one;
+    if (why == failure::lock_timeout && !is_one) return false;
     auto const tries = static_cast<unsigned>(tasks.front().tries);
-    if (why == failure::lock_timeout) return is_one && (tries & (tries + 1)) == 0;
-    return true;
+    return (tries & (tries + 1)) == 0;
 }
 
 }  // namespace
