@@ -178,7 +178,7 @@ TEST_CASE_FIXTURE(signing_shop, "a replay does not make a forged message the ser
     forged.remove("skald-signature");
     hands.send(forged);
     REQUIRE(is_parked_for_payments({{"unsigned", "charge-payment.compensate"}}));
-    for (auto const& words : std::vector<std::vector<std::string>>{{id()}, {id(), "--yes"}, {"--all", "--yes"}}) {
+    for (auto const& words : std::vector<std::vector<std::string>>{{id()}, {id(), "--yes"}, {"--all"}}) {
         std::vector<std::string> all{"parked", "replay"};
         all.insert(all.end(), words.begin(), words.end());
         refused = tool(all, payments_db);
