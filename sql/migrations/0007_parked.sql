@@ -209,8 +209,12 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     p       skald.parked;
-    refused text := CASE action WHEN 'retry' THEN 'nothing of it is parked here' END;
+    refused text;
 BEGIN
+    IF action = 'retry' AND EXISTS (SELECT FROM skald.idempotency i
+                                     WHERE (i.scope, i.key, i.step) = (of_scope, of_key, named) AND i.status = 'parked') THEN
+        refused := 'its delivery is not parked here any more';
+    END IF;
     FOR p IN
         SELECT DISTINCT ON (q.step) q.*
           FROM skald.parked q
