@@ -204,15 +204,15 @@ class Participant:
             taken.append(token)
             step = self._steps[f"{definition}/{name}"]
             ctx = Context(connection, scope, key, definition, version, name, attempt, f"{key}:{name}{'.compensate' * back}", token)
-            text = message.body.decode("utf-8-sig")
-            data, received, known = json.loads(text), json.loads(text), None
+            data, received = json.loads(message.body.decode("utf-8-sig")), json.loads(message.body.decode("utf-8-sig"))
+            known = None
             if step.upcast and version < step.options.get("version", 1):
-                data, known = step.upcast(data, version), step.options["version"]
+                data, received, known = step.upcast(data, version), step.upcast(received, version), step.options["version"]
             made = (step.undo or step.run)(ctx, data) if back else step.run(ctx, data)
             data = data if made is None else made
-            # What has not changed goes on as it came, to the byte. True == 1, but they are not the same JSON.
-            same = known is None and data == received and json.dumps(data, sort_keys=True) == json.dumps(received, sort_keys=True)
-            connection.execute("SELECT skald.done(%s, %s, %s)", (token, message.body if same else _dump(data), known))
+            # What has not changed goes on as it came, to the byte and the version. True == 1, but they are not the same JSON.
+            same = data == received and json.dumps(data, sort_keys=True) == json.dumps(received, sort_keys=True)
+            connection.execute("SELECT skald.done(%s, %s, %s)", (token, *((message.body, None) if same else (_dump(data), known))))
             # Psycopg takes ROLLBACK, in answer to COMMIT, for success. The transaction that it ends behind this one is empty.
             if connection.execute("COMMIT AND CHAIN", prepare=False).statusmessage != "COMMIT":
                 raise RuntimeError("the transaction was rolled back: a statement of the step was not waited for, and failed")
