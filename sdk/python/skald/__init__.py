@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import random
 import signal
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from types import FrameType
 from typing import Any, Callable, Mapping, Sequence
 
 import pika
 import psycopg
-from psycopg import errors
+from psycopg import conninfo, errors
 
 __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze", "Step"]
 
@@ -50,25 +50,20 @@ class Message:
     body: bytes
     message_id: str = ""
     content_type: str = "application/json"
-    given_up: bool = False
-    """The broker has stopped delivering it: it came from the queue `skald.SERVICE.parked`."""
+    given_up: bool = False  # the broker has stopped delivering it: it came from the queue `skald.SERVICE.parked`
 
 
 @dataclass(frozen=True)
 class Context:
     """What a step can use while it runs. It must not be kept."""
 
-    connection: psycopg.Connection[Any]
-    """In Skald's transaction: do not end it."""
+    connection: psycopg.Connection[Any]  # in Skald's transaction: do not end it
     scope: str
-    saga: str
-    """The saga's key."""
+    saga: str  # its key
     definition: str
-    version: int
-    """The version of the data, as it came."""
+    version: int  # of the data, as it came
     step: str
-    attempt: int
-    """From 1."""
+    attempt: int  # from 1
     key: str
     """The derived key, the same for every attempt and every delivery: what to give another system as the idempotency key."""
     taken: str
@@ -106,14 +101,12 @@ class Participant:
     database_url: str = field(default_factory=lambda: os.environ.get("DATABASE_URL", ""))
     amqp_url: str = field(default_factory=lambda: os.environ.get("AMQP_URL", ""))
     prefetch: int = 16
-    declare: bool = True
-    """False: `skald declare` has made the queues, and this user may not."""
+    declare: bool = True  # False: `skald declare` has made the queues, and this user may not
 
     def __post_init__(self) -> None:
         self._steps: dict[str, Step] = {}
         self._connection: psycopg.Connection[Any] | None = None
-        self._database = ""
-        self._stopping = False
+        self._database, self._stopping, self._said_kept = "", False, -math.inf
 
     def compensatable(self, definition: str, step: str, **options: Any) -> Callable[[Function], Step]:
         """A step that may reject and can be undone. `options`: version, attempts, first_ms, longest_ms, deadline_ms (docs/languages.md);
@@ -147,10 +140,19 @@ class Participant:
         if self._connection is None or self._connection.closed:
             if wrong := [name for name, step in self._steps.items() if (step.options["kind"] == "compensatable") != (step.undo is not None)]:
                 raise ValueError(f"{wrong[0]}: a compensatable step has a compensation, and no other step has one")
-            self._connection = psycopg.connect(self.database_url, autocommit=True, application_name=f"skald/{self.service}")
-            self._connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-            self._connection.execute("SET lock_timeout = 5000; SET statement_timeout = 30000; SET idle_in_transaction_session_timeout = 30000")
-            self._database = self._one("SELECT skald.host(%s, %s)::text", (self.service, self._said()))
+            # The node that accepts writes; and while it waits for an answer, the broker gets no heartbeats.
+            node: Any = {"target_session_attrs": "read-write", "connect_timeout": 5, **conninfo.conninfo_to_dict(self.database_url)}
+            made = psycopg.connect(conninfo.make_conninfo(**node), autocommit=True, application_name=f"skald/{self.service}")
+            made.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+            made.execute("SET lock_timeout = 5000; SET statement_timeout = 30000; SET idle_in_transaction_session_timeout = 30000")
+            try:
+                [[self._database]] = made.execute("SELECT skald.host(%s, %s)::text", (self.service, self._said())).fetchall()
+            except psycopg.Error as error:
+                made.close()
+                if error.sqlstate in ("3F000", "42883"):  # no schema, or an older one
+                    raise type(error)(f"{error}\nrun `skald migrate --service {self.service}`") from None
+                raise
+            self._connection = made
         return self._connection
 
     def process(self, message: Message) -> str:
@@ -183,20 +185,16 @@ class Participant:
                     continue
                 log.warning("%s failed", message.message_id, exc_info=error)
                 end = ("fail(%s, %s, %s)", _text(f"{type(error).__name__}: {error}"))
-            return str(self._one(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])))
-
-    def _one(self, query: str, values: Sequence[Any]) -> Any:
-        return self.connect().execute(query, values).fetchall()[0][0]
+            return str(self.connect().execute(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])).fetchall()[0][0])
 
     def _run(self, message: Message, taken: list[str]) -> str:
         connection = self.connect()
         with connection.transaction():
-            [row] = connection.execute(
+            [(verdict, event, why, scope, key, definition, version, name, back, attempt, token)] = connection.execute(
                 "SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text"
                 "  FROM skald.take(%s, %s, %s, %s, %s, %s, %s)",
                 (_text(message.type), json.dumps(_headers(message.headers)), message.body, self._said(), _text(message.message_id),
                  _text(message.content_type), message.given_up)).fetchall()
-            verdict, event, why, scope, key, definition, version, name, back, attempt, token = row
             if verdict != "run":
                 if event in ("delivery.parked", "step.parked"):
                     log.error("%s of %s: %s", event, message.message_id, why)
@@ -219,61 +217,65 @@ class Participant:
         return "step.completed"
 
     def run(self) -> None:
-        """Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again."""
+        """Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again; at the start, what is wrong is raised."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-        self.connect()
-        waits = 0.1
+            signal.signal(number, lambda *_: setattr(self, "_stopping", True))
         while not self._stopping:
             try:
                 self._consume()
-                waits = 0.1
             except (pika.exceptions.AMQPError, psycopg.Error, OSError) as error:
+                if isinstance(error, (psycopg.ProgrammingError, psycopg.DataError)) and not self._database:
+                    raise
                 log.warning("trying again with new connections: %s", error or type(error).__name__)
-                time.sleep(random.uniform(0, waits))
-                waits = min(waits * 2, 5.0)
+                time.sleep(random.uniform(0, 2))
 
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        self._stopping = True
+    def _process_kept(self, message: Message, broker: Any) -> bool:
+        """False: told to stop. For anything else it is kept: given back, all that is not acked would count once more, of 50 times."""
+        waits = 0.1
+        while not self._stopping:
+            try:
+                self.process(message)
+                return True
+            except (psycopg.Error, OSError) as error:
+                if time.monotonic() - self._said_kept >= 60:
+                    self._said_kept = time.monotonic()
+                    log.warning("%s is kept until the database takes it: %s", message.message_id, error)
+                if self._connection is not None:
+                    self._connection.close()  # its server may have become a standby
+                broker.sleep(random.uniform(0, waits))
+                waits = min(waits * 2, 3.0)
+        return False
 
     def _consume(self) -> None:
         self.connect()
-        broker = pika.BlockingConnection(pika.URLParameters(self.amqp_url))
-        try:
+        with pika.BlockingConnection(pika.URLParameters(self.amqp_url)) as broker:
             channel = broker.channel()
             self._expect_queues(channel)
             channel.basic_qos(prefetch_count=self.prefetch)
 
             def handle(channel: Any, method: Any, properties: Any, body: bytes) -> None:
-                if self._stopping:
-                    return  # not acked: it comes again
-                self.process(Message(properties.type or "", properties.headers or {}, body, properties.message_id or "",
-                                     properties.content_type or "application/json", method.consumer_tag == "given-up"))
-                channel.basic_ack(method.delivery_tag)
+                if self._process_kept(Message(properties.type or "", properties.headers or {}, body, properties.message_id or "",
+                                              properties.content_type or "application/json", method.consumer_tag == "given-up"), broker):
+                    channel.basic_ack(method.delivery_tag)
 
             channel.basic_consume(f"skald.{self.service}", handle)
             channel.basic_consume(f"skald.{self.service}.parked", handle, consumer_tag="given-up")
             log.info("%s is ready", self.service)
             while not self._stopping:
                 broker.process_data_events(time_limit=0.5)
-        finally:
-            if broker.is_open:
-                broker.close()
 
     def _expect_queues(self, channel: Any) -> None:
         """The queues of docs/protocol.md, "Routing". The last one is bound to this database: another one's process is refused."""
-        service = self.service
-        common = {"x-queue-type": "quorum"}
-        limited = {"x-delivery-limit": 50, "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": service,
-                   "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
-        database = {"x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": self._database}
+        left = {"x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": self._database}
+        limited = {**left, "x-dead-letter-routing-key": self.service, "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once",
+                   "x-overflow": "reject-publish"}
         for exchange in ("skald", "skald.parked"):
             channel.exchange_declare(exchange, "direct", durable=True, passive=not self.declare)
-        for name, more in ((f"skald.{service}.database", database), (f"skald.{service}", limited), (f"skald.{service}.parked", {})):
-            channel.queue_declare(name, durable=True, passive=not self.declare, arguments={**common, **more})
+        for name, more in ((f"skald.{self.service}.database", left), (f"skald.{self.service}", limited), (f"skald.{self.service}.parked", {})):
+            channel.queue_declare(name, durable=True, passive=not self.declare, arguments={"x-queue-type": "quorum", **more})
         if self.declare:
-            channel.queue_bind(f"skald.{service}", "skald", service)
-            channel.queue_bind(f"skald.{service}.parked", "skald.parked", service)
+            channel.queue_bind(f"skald.{self.service}", "skald", self.service)
+            channel.queue_bind(f"skald.{self.service}.parked", "skald.parked", self.service)
 
 
 def _text(value: str) -> str:
@@ -285,14 +287,12 @@ def _headers(headers: Mapping[str, Any]) -> dict[str, str]:
     """As text. What has no text form is left out: then take() says which header is missing."""
     made = {}
     for name, value in headers.items():
-        if isinstance(value, bool):
-            made[name] = "true" if value else "false"
-        elif isinstance(value, (str, int)):
-            made[name] = _text(str(value))
-        elif isinstance(value, bytes):
-            made[name] = _text(value.decode("utf-8", "backslashreplace"))
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "backslashreplace")
         elif isinstance(value, datetime):
-            made[name] = str(int(value.timestamp()))
+            value = int(value.timestamp())
+        if isinstance(value, (str, int)):
+            made[name] = _text(str(value).lower() if isinstance(value, bool) else str(value))
     return made
 
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from datetime import timedelta
@@ -258,6 +259,8 @@ def test_mistakes_are_said_at_the_start(url: str) -> None:
     q.compensatable("order", "charge")(lambda ctx, order: None)
     with pytest.raises(ValueError, match="has a compensation"):
         q.connect()
+    with pytest.raises(psycopg.ProgrammingError, match="(?s)does not exist.*run `skald migrate --service payments`"):
+        skald.Participant("payments", database_url=os.environ["DATABASE_URL"]).run()
 
 
 def test_the_program_of_the_page_runs(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,37 +296,74 @@ def wait_for(holds: Any) -> None:
         time.sleep(0.02)
 
 
-def test_a_process_takes_what_comes_is_killed_and_ends_when_told(shop: Shop) -> None:
-    broker = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
-    channel = broker.channel()
-    for queue in ("skald.payments", "skald.payments.parked", "skald.payments.database"):
-        channel.queue_delete(queue)
-    env = {**os.environ, "DATABASE_URL": shop.participant.database_url}
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=env)
-    wait_for(lambda: shop.one("SELECT count(*) FROM skald.hosted") == 1)
+class Process:
+    """A participant, and who sends it messages."""
 
-    def send(number: int) -> None:
-        m = message("pay-out", 4, key=f"k{number if number < 10 else number - 10}")
-        channel.basic_publish("skald", "payments", m.body, pika.BasicProperties(
+    def __init__(self, shop: Shop) -> None:
+        self.broker = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
+        self.channel = self.broker.channel()
+        for queue in ("skald.payments", "skald.payments.parked", "skald.payments.database"):
+            self.channel.queue_delete(queue)
+        self.env = {**os.environ, "DATABASE_URL": shop.participant.database_url}
+        self.said = tempfile.NamedTemporaryFile()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=self.env, stderr=self.said)
+
+    def output(self) -> str:
+        return Path(self.said.name).read_text(encoding="utf-8")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def send(self, number: int) -> None:
+        m = message("pay-out", 4, key=f"k{number}")
+        self.channel.basic_publish("skald", "payments", m.body, pika.BasicProperties(
             type=m.type, message_id=m.message_id, headers=dict(m.headers), content_type="application/json", delivery_mode=2))
 
-    def is_served() -> bool:  # a queue is bound some time after it was declared
+    def is_served(self) -> bool:  # a queue is bound some time after it was declared
         try:
-            return bool(broker.channel().queue_declare("skald.payments", passive=True).method.consumer_count)
+            return bool(self.broker.channel().queue_declare("skald.payments", passive=True).method.consumer_count)
         except pika.exceptions.ChannelClosedByBroker:
             return False
 
-    wait_for(is_served)
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(20) == 0
+        wait_for(lambda: self.channel.queue_declare("skald.payments", passive=True).method.consumer_count == 0)
+        assert self.channel.queue_declare("skald.payments", passive=True).method.message_count == 0  # what was not acked would be back
+        self.broker.close()
+
+
+def test_a_process_takes_what_comes_is_killed_and_ends_when_told(shop: Shop) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
     for number in range(30):
-        send(number)
+        p.send(number if number < 10 else number - 10)
         if number % 10 == 5:
-            process.kill()
-            process.wait()
-            process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=env)
+            p.kill()
+            p.start()
     wait_for(lambda: shop.cents == 80)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
-    wait_for(lambda: channel.queue_declare("skald.payments", passive=True).method.consumer_count == 0)
-    assert channel.queue_declare("skald.payments", passive=True).method.message_count == 0  # what was not acked would be back
+    p.end()
     assert (shop.cents, shop.one("SELECT count(*) FROM skald.idempotency")) == (80, 20)
-    broker.close()
+
+
+def test_what_a_database_without_writes_does_not_take_is_kept(shop: Shop) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    name = shop.one("SELECT current_database()")
+    shop.c.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    try:
+        shop.c.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald/payments'")
+        for number in range(20):
+            p.send(number)
+        wait_for(lambda: "kept until the database takes it" in p.output() or "trying again" in p.output())
+    finally:
+        shop.c.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    wait_for(lambda: shop.cents == 80)
+    p.end()
+    assert p.output().count("kept until the database takes it") == 1
+    assert "trying again" not in p.output()  # which gives back all that it has, and counts as a delivery of each
