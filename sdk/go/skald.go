@@ -213,16 +213,18 @@ func (o Options) apply(c *Context, sent []byte) (err error) {
 			err = fmt.Errorf("panic: %v", broke)
 		}
 	}()
-	var made *int // the version of the data, if it is brought up to date
-	if o.Upcast != nil && c.Version < o.Version {
-		made = &o.Version
+	isOlder := o.Upcast != nil && c.Version < o.Version
+	if isOlder {
 		c.data, err = o.Upcast(c.data, c.Version)
-		sent = c.data
 	}
 	if err == nil {
 		err = o.run[c.work](c)
 	}
+	var made *int // the version of the data, if it has changed. What has not goes on as it came
 	if err == nil && len(c.changes) > 0 {
+		if isOlder {
+			made = &o.Version
+		}
 		sent, err = c.changed()
 	}
 	if err == nil {

@@ -198,13 +198,13 @@ export class Participant {
       },
     };
     const received = message.body.toString("utf8").replace(/^\uFEFF/, "");
-    const isOlder = step.upcast !== undefined && row.version < Number(step.said["version"] ?? 1);
-    let data = isOlder ? step.upcast!(JSON.parse(received), row.version) : JSON.parse(received);
-    data = (await (row.is_compensation ? step.compensate! : step.execute)(ctx, data)) ?? data;
-    // What has not changed goes on as it came, to the byte.
-    const changed = isOlder || !isDeepStrictEqual(data, JSON.parse(received));
+    const newer = step.upcast && row.version < Number(step.said["version"] ?? 1) ? step.said["version"] : null;
+    const read = (): unknown => (newer === null ? JSON.parse(received) : step.upcast!(JSON.parse(received), row.version));
+    const given = read(), data = (await (row.is_compensation ? step.compensate! : step.execute)(ctx, given)) ?? given;
+    // What has not changed goes on as it came, to the byte and the version.
+    const changed = !isDeepStrictEqual(data, read());
     if (changed) refuseLostDigits(received);
-    await client.query("SELECT skald.done($1, $2, $3)", [taken, changed ? dump(data) : message.body, isOlder ? step.said["version"] : null]);
+    await client.query("SELECT skald.done($1, $2, $3)", [taken, changed ? dump(data) : message.body, changed ? newer : null]);
     return "step.completed";
   }
 

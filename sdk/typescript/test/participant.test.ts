@@ -57,7 +57,9 @@ beforeEach(async () => {
       await ctx.publish("mail", "charged", { id: order.id });
       return acts.shift()?.(ctx, order);
     }, async (ctx) => void (await ctx.sql("UPDATE wallet SET cents = cents + 10")), { attempts: 2, first_ms: 0 })
-    .retriable<Order>("order", "pay-out", async () => undefined);
+    .retriable<Order>("order", "pay-out", async () => undefined)
+    .pivot<any>("trip", "buy", async (ctx, trip) => acts.shift()?.(ctx, trip) as any,
+      { version: 3, upcast: (data: any, version) => ({ ...data, was: version }) });
   await shop.connect();
 });
 
@@ -92,6 +94,16 @@ test("what a step changes goes on, and digits are not lost in silence", async ()
   const wide = Buffer.from('{"id":"1","cents":9007199254740993}');
   assert.equal(await shop.process(message("charge", 2, { key: "b", body: wide })), "step.failed");
   assert.match(await one("SELECT error FROM skald.idempotency WHERE key = 'b'"), /9007199254740993/);
+});
+
+test("older data is brought up to date, and goes on as it came unless the step changes it", async () => {
+  const buy = (version: string): Promise<string> => shop.process(message("buy", 1, { key: `v${version}`, body: Buffer.from("{ }"), headers: {
+    "x-saga": "trip", "x-saga-version": version, "x-saga-itinerary": "forward 1/2 buy@payments=pivot next@orders=retriable" } }));
+  assert.deepEqual([await buy("2"), await buy("3"), await buy("4")], ["step.completed", "step.completed", "step.awaits_deploy"]);
+  acts = [async (_, trip) => void ((trip as any).bought = true)];
+  assert.equal(await buy("1"), "step.completed");
+  assert.equal(await one("SELECT string_agg(convert_from(payload, 'UTF8') || (headers->>'x-saga-version'), ' ' ORDER BY id) " +
+    "FROM skald.outbox WHERE type = 'next'"), '{ }2 { }3 {"was":1,"bought":true}3'); // an older process may be the next
 });
 
 test("a rejection undoes what was written and compensates", async () => {

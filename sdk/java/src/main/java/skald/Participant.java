@@ -147,11 +147,10 @@ public final class Participant implements AutoCloseable {
         Integer version = step.options.upcast == null || ctx.version >= step.options.version ? null : step.options.version;
         JsonNode came = json.readTree(message.getBody()), data = version == null ? came : step.options.upcast.apply(came, ctx.version);
         step.works.get(row.path("is_compensation").asBoolean() ? 1 : 0).run(ctx, data);
-        byte[] next = message.getBody(); // what has not changed goes on as it came, to the byte
-        if (!ctx.changes.isEmpty()) ((ObjectNode) data).setAll(ctx.changes);
-        if (!ctx.changes.isEmpty() || version != null) next = json.writeValueAsBytes(data);
+        boolean isChanged = !ctx.changes.isEmpty(); // what has not changed goes on as it came, to the byte and the version
+        byte[] next = isChanged ? json.writeValueAsBytes(((ObjectNode) data).setAll(ctx.changes)) : message.getBody();
         // In one: if a statement of another thread could fail between them, COMMIT would undo the step, which the driver takes for success.
-        query(connection, "SELECT skald.done(?::jsonb, ?, ?::integer); COMMIT", ctx.taken, next, version);
+        query(connection, "SELECT skald.done(?::jsonb, ?, ?::integer); COMMIT", ctx.taken, next, isChanged ? version : null);
         return "step.completed";
     }
 
