@@ -140,9 +140,10 @@ func (p *Participant) Connect(ctx context.Context) error {
 			return err
 		}
 		config.MaxConns = int32(p.Lanes) + 1 // and one for what the broker has given up
-		for name, value := range map[string]string{"application_name": "skald/" + p.Service, "lock_timeout": "5000",
-			"statement_timeout": "30000", "idle_in_transaction_session_timeout": "30000"} {
-			config.ConnConfig.RuntimeParams[name] = value
+		config.ConnConfig.RuntimeParams["application_name"] = "skald/" + p.Service
+		config.ConnConfig.RuntimeParams["options"] += " -c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"
+		if !strings.Contains(p.DatabaseURL, "target_session_attrs") { // it does not say which of its nodes
+			config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 		}
 		if p.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 			return err
@@ -213,18 +214,17 @@ func (o Options) apply(c *Context, sent []byte) (err error) {
 			err = fmt.Errorf("panic: %v", broke)
 		}
 	}()
-	isOlder := o.Upcast != nil && c.Version < o.Version
-	if isOlder {
+	var made *int // the version of the data, if it is brought up to date
+	if o.Upcast != nil && c.Version < o.Version {
+		made = &o.Version
 		c.data, err = o.Upcast(c.data, c.Version)
 	}
 	if err == nil {
 		err = o.run[c.work](c)
 	}
-	var made *int // the version of the data, if it has changed. What has not goes on as it came
-	if err == nil && len(c.changes) > 0 {
-		if isOlder {
-			made = &o.Version
-		}
+	if len(c.changes) == 0 {
+		made = nil // it goes on as it came
+	} else if err == nil {
 		sent, err = c.changed()
 	}
 	if err == nil {
@@ -278,37 +278,46 @@ func (p *Participant) consume(ctx context.Context) error {
 		return err
 	}
 	lanes, ctx := errgroup.WithContext(ctx)
-	for lane := 0; lane <= p.Lanes; lane++ {
-		queue, givenUp := "skald."+p.Service, lane == 0
-		if givenUp {
-			queue += ".parked"
-		}
-		deliveries, err := channel.Consume(queue, "", false, false, false, false, nil)
-		lanes.Go(func() error {
-			for err == nil && ctx.Err() == nil {
-				err = p.processNext(ctx, deliveries, givenUp)
-			}
-			return err
-		})
+	queue := "skald." + p.Service
+	lanes.Go(func() error { return p.serve(ctx, channel, queue+".parked", true) })
+	for lane := 0; lane < p.Lanes; lane++ {
+		lanes.Go(func() error { return p.serve(ctx, channel, queue, false) })
 	}
 	p.Log("%s is ready", p.Service)
 	return lanes.Wait()
 }
 
-// processNext returns nil when the context has ended, too: what is not acked then comes again.
-func (p *Participant) processNext(ctx context.Context, deliveries <-chan amqp.Delivery, givenUp bool) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case delivery, open := <-deliveries:
-		if !open {
-			return errors.New("the broker has closed the connection or deleted the queue")
+// serve returns nil when the context has ended, too: what is not acked then comes again.
+func (p *Participant) serve(ctx context.Context, channel *amqp.Channel, queue string, givenUp bool) error {
+	deliveries, err := channel.Consume(queue, "", false, false, false, false, nil)
+	for err == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case delivery, open := <-deliveries:
+			if !open {
+				return errors.New("the broker has closed the connection or deleted the queue")
+			}
+			err = p.processKept(ctx, channel, delivery, givenUp)
 		}
-		if _, err := p.Process(context.Background(), delivery, givenUp); err != nil { // to its end, whatever the process is told
-			return err
-		}
-		return delivery.Ack(false)
 	}
+	return err
+}
+
+// processKept acks it, or returns when the context has ended or the channel is closed. Whatever else fails, the delivery is kept: given back, all
+// that is not acked would count as delivered once more, of 50 times.
+func (p *Participant) processKept(ctx context.Context, channel *amqp.Channel, m amqp.Delivery, givenUp bool) error {
+	for tries := 0; ctx.Err() == nil && !channel.IsClosed(); tries++ {
+		_, err := p.Process(context.Background(), m, givenUp) // to its end, whatever the process is told
+		if err == nil {
+			return m.Ack(false)
+		}
+		if tries%100 == 0 { // once in some two minutes
+			p.Log("%s is kept until the database takes it: %v", m.MessageId, err)
+		}
+		p.Pool.Reset() // the server may have become a standby
+		time.Sleep(time.Duration(rand.Int63n(int64(2 * time.Second))))
+	}
+	return nil
 }
 
 // declare makes the queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused.

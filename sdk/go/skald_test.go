@@ -2,9 +2,7 @@
 package skald
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand"
 	"os"
@@ -12,7 +10,6 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -336,78 +333,4 @@ func TestMistakesAreSaidAtTheStart(t *testing.T) {
 		}
 	}()
 	Retriable(s.Participant, "order", "charge", func(*Context, order) error { return nil }, none)
-}
-
-func TestAProcessTakesWhatComesIsKilledAndEndsWhenTold(t *testing.T) {
-	s := open(t)
-	broker, err := amqp.Dial(os.Getenv("AMQP_URL"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer broker.Close()
-	channel, err := broker.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, queue := range []string{"", ".parked", ".database"} {
-		if _, err = channel.QueueDelete("skald.payments"+queue, false, false, false); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if said, err := exec.Command(os.Getenv("SKALD"), "declare", "--service", "payments").CombinedOutput(); err != nil {
-		t.Fatal(err, string(said))
-	}
-	started := func() *exec.Cmd {
-		process := exec.Command(os.Args[0])
-		process.Env = append(os.Environ(), "SKALD_TEST_PARTICIPANT=1")
-		var said bytes.Buffer
-		process.Stderr = &said
-		if err := process.Start(); err != nil {
-			t.Fatal(err)
-		}
-		return process
-	}
-	waitFor := func(holds func() bool) {
-		t.Helper()
-		for until := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(until) {
-				t.Fatal("it did not come about in 30 s")
-			}
-		}
-	}
-	queue := func() amqp.Queue {
-		now, err := channel.QueueDeclarePassive("skald.payments", true, false, false, false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return now
-	}
-	process := started()
-	for n := 0; n < 30; n++ {
-		key := n
-		if n >= 10 {
-			key -= 10
-		}
-		m := message("pay-out", 4, fmt.Sprint("k", key))
-		if err := channel.PublishWithContext(ctx, "skald", "payments", false, false, amqp.Publishing{Type: m.Type, MessageId: m.MessageId,
-			Headers: m.Headers, Body: m.Body, ContentType: "application/json", DeliveryMode: amqp.Persistent}); err != nil {
-			t.Fatal(err)
-		}
-		if n%10 == 5 {
-			waitFor(func() bool { return queue().Messages == 0 })
-			_ = process.Process.Kill()
-			_ = process.Wait()
-			process = started()
-		}
-	}
-	waitFor(func() bool { return s.cents() == "80" })
-	_ = process.Process.Signal(syscall.SIGTERM)
-	var failed *exec.ExitError
-	if err := process.Wait(); errors.As(err, &failed) || err != nil {
-		t.Fatal(err)
-	}
-	waitFor(func() bool { return queue().Consumers == 0 })
-	s.same("left", queue().Messages, 0) // what was not acked would be back
-	s.same("cents", s.cents(), "80")
-	s.same("records", s.one("SELECT count(*) FROM skald.idempotency"), "20")
 }

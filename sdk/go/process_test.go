@@ -1,0 +1,144 @@
+package skald
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// process is a participant of its own, and who sends it messages.
+type process struct {
+	*shop
+	*exec.Cmd
+	channel *amqp.Channel
+	said    *os.File
+}
+
+func (s *shop) process() *process {
+	s.Helper()
+	broker, err := amqp.Dial(os.Getenv("AMQP_URL"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { broker.Close() })
+	channel, err := broker.Channel()
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, queue := range []string{"", ".parked", ".database"} {
+		if _, err = channel.QueueDelete("skald.payments"+queue, false, false, false); err != nil {
+			s.Fatal(err)
+		}
+	}
+	if said, err := exec.Command(os.Getenv("SKALD"), "declare", "--service", "payments").CombinedOutput(); err != nil {
+		s.Fatal(err, string(said))
+	}
+	said, err := os.Create(s.TempDir() + "/said")
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { said.Close() })
+	p := &process{s, nil, channel, said}
+	p.begin()
+	return p
+}
+
+func (p *process) begin() {
+	p.Helper()
+	p.Cmd = exec.Command(os.Args[0])
+	p.Env, p.Stderr = append(os.Environ(), "SKALD_TEST_PARTICIPANT=1"), p.said
+	if err := p.Start(); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *process) output() string {
+	said, err := os.ReadFile(p.said.Name())
+	if err != nil {
+		p.Fatal(err)
+	}
+	return string(said)
+}
+
+func (p *process) send(key int) {
+	p.Helper()
+	m := message("pay-out", 4, fmt.Sprint("k", key))
+	if err := p.channel.PublishWithContext(ctx, "skald", "payments", false, false, amqp.Publishing{Type: m.Type, MessageId: m.MessageId,
+		Headers: m.Headers, Body: m.Body, ContentType: "application/json", DeliveryMode: amqp.Persistent}); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *process) waitFor(holds func() bool) {
+	p.Helper()
+	for until := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(until) {
+			p.Fatal("it did not come about in 30 s")
+		}
+	}
+}
+
+func (p *process) queue() amqp.Queue {
+	p.Helper()
+	now, err := p.channel.QueueDeclarePassive("skald.payments", true, false, false, false, nil)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return now
+}
+
+func (p *process) end() {
+	p.Helper()
+	_ = p.Process.Signal(syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		p.Fatal(err)
+	}
+	p.waitFor(func() bool { return p.queue().Consumers == 0 })
+	p.same("left", p.queue().Messages, 0) // what was not acked would be back
+}
+
+func TestAProcessTakesWhatComesIsKilledAndEndsWhenTold(t *testing.T) {
+	p := open(t).process()
+	for n := 0; n < 30; n++ {
+		key := n
+		if n >= 10 {
+			key -= 10
+		}
+		p.send(key)
+		if n%10 == 5 {
+			p.waitFor(func() bool { return p.queue().Messages == 0 })
+			_ = p.Process.Kill()
+			_ = p.Wait()
+			p.begin()
+		}
+	}
+	p.waitFor(func() bool { return p.cents() == "80" })
+	p.end()
+	p.same("cents", p.cents(), "80")
+	p.same("records", p.one("SELECT count(*) FROM skald.idempotency"), "20")
+}
+
+func TestWhatADatabaseWithoutWritesDoesNotTakeIsKept(t *testing.T) {
+	s := open(t)
+	p, name := s.process(), s.one("SELECT current_database()")
+	p.waitFor(func() bool { return p.queue().Consumers > 0 })
+	s.exec("ALTER DATABASE " + name + " SET default_transaction_read_only = on")
+	defer s.exec("ALTER DATABASE " + name + " RESET default_transaction_read_only")
+	s.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald/payments'")
+	for key := 0; key < 20; key++ {
+		p.send(key)
+	}
+	kept := func() bool { return strings.Contains(p.output(), "kept until the database takes it") }
+	givesBack := func() bool { return strings.Contains(p.output(), "trying again") } // and each counts as delivered once more
+	p.waitFor(func() bool { return kept() || givesBack() })
+	s.exec("ALTER DATABASE " + name + " RESET default_transaction_read_only")
+	p.waitFor(func() bool { return s.cents() == "80" })
+	p.end()
+	s.same("kept and given back", []bool{kept(), givesBack()}, []bool{true, false})
+}
