@@ -48,6 +48,7 @@ public final class Participant implements AutoCloseable {
         .disable(JsonWriteFeature.WRITE_NAN_AS_STRINGS).build();
     private static final System.Logger log = System.getLogger("skald");
     private static final Set<String> contention = Set.of("40001", "40P01", "55P03");
+    private static final Set<String> wrong = Set.of("P0001", "22023", "3F000", "42883", "42501"); // the database or the steps
     private static final int contendedMax = 50, lostMax = 5; // in a row, before they count as an attempt of the step
 
     public String databaseUrl = System.getenv("DATABASE_URL"), amqpUrl = System.getenv("AMQP_URL");
@@ -95,7 +96,12 @@ public final class Participant implements AutoCloseable {
 
     /** The database must be this service's. What is wrong with the steps is said here. */
     public void connect() throws SQLException {
-        database = one("SELECT skald.host(?, ?::jsonb)::text", service, said.toString());
+        try {
+            database = one("SELECT skald.host(?, ?::jsonb)::text", service, said.toString());
+        } catch (SQLException error) {
+            if (!Set.of("3F000", "42883").contains(String.valueOf(error.getSQLState()))) throw error; // no schema, or an older one
+            throw new SQLException(error.getMessage() + "\nrun `skald migrate --service " + service + "`", error.getSQLState(), error);
+        }
     }
 
     /** Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. givenUp: it came from the queue
@@ -154,14 +160,15 @@ public final class Participant implements AutoCloseable {
         return "step.completed";
     }
 
-    /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again. */
+    /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again; at the start, what is wrong is thrown. */
     public void run() throws SQLException, InterruptedException {
         for (String name : List.of("TERM", "INT")) sun.misc.Signal.handle(new sun.misc.Signal(name), signal -> stopped.complete(null));
-        connect();
         while (!stopped.isDone()) {
             try {
                 consume();
             } catch (Exception error) {
+                if (database == null && error instanceof RuntimeException fault) throw fault;
+                if (database == null && error instanceof SQLException sql && wrong.contains(String.valueOf(sql.getSQLState()))) throw sql;
                 log.log(System.Logger.Level.WARNING, "trying again with new connections: " + error);
                 pause(2000);
             }
@@ -193,8 +200,7 @@ public final class Participant implements AutoCloseable {
                     // It ends, and what is not acked comes again. Without asking first, the lanes of a backlog would never be idle together.
                     if (stopped.isDone() || failed.isDone() || !working.tryAcquire()) return;
                     try {
-                        process(delivery, givenUp);
-                        channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
+                        if (processKept(delivery, givenUp, failed)) channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
                     } catch (Exception error) {
                         failed.completeExceptionally(error);
                     } finally {
@@ -212,6 +218,23 @@ public final class Participant implements AutoCloseable {
             threads.shutdown();
             threads.awaitTermination(1, TimeUnit.MINUTES);
         }
+    }
+
+    /** False: told to stop, or there is no broker to be told. Whatever else fails, it is kept: given back, all that is not acked would count as
+     * delivered once more, of 50 times. */
+    private boolean processKept(Delivery message, boolean givenUp, CompletableFuture<Void> failed) throws SQLException {
+        for (int tries = 0; !stopped.isDone() && !failed.isDone(); ++tries) {
+            try {
+                process(message, givenUp);
+                return true;
+            } catch (SQLException error) {
+                if (tries % 100 == 0) // once in some two minutes
+                    log.log(System.Logger.Level.WARNING, message.getProperties().getMessageId() + " is kept until the database takes it: " + error);
+                close(); // the server may have become a standby
+                pause(2000);
+            }
+        }
+        return false;
     }
 
     /** The queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. */
@@ -245,6 +268,7 @@ public final class Participant implements AutoCloseable {
         }
         settings.put("ApplicationName", "skald/" + service);
         settings.put("options", "-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000");
+        if (!url.contains("targetServerType=")) settings.put("targetServerType", "primary");
         connection = DriverManager.getConnection(url, settings);
         connection.setTransactionIsolation(Connection.TRANSACTION_READ_COMMITTED);
         connection.setAutoCommit(false);

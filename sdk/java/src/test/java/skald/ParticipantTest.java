@@ -1,6 +1,7 @@
 package skald;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -11,6 +12,8 @@ import com.rabbitmq.client.ConnectionFactory;
 import com.rabbitmq.client.Delivery;
 import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.ResultSet;
@@ -34,6 +37,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** A participant on a real PostgreSQL and RabbitMQ: DATABASE_URL, AMQP_URL (scripts/stack.sh), SKALD (the command line). */
 class ParticipantTest {
@@ -289,6 +293,10 @@ class ParticipantTest {
         assertTrue(assertThrows(SQLException.class, negative::connect).getMessage().contains("step order/ship: first_ms can't be -1"));
         assertTrue(assertThrows(IllegalArgumentException.class,
             () -> shop.pivot("order", "charge", Order.class, (ctx, order) -> {}, new Options())).getMessage().contains("is there twice"));
+        Participant early = made("payments");
+        early.databaseUrl = server;
+        String said = assertThrows(SQLException.class, early::run).getMessage();
+        assertTrue(said.contains("does not exist") && said.contains("run `skald migrate --service payments`"), said);
         wrong.close();
         negative.close();
     }
@@ -301,10 +309,10 @@ class ParticipantTest {
         p.run();
     }
 
-    static Process started() throws Exception {
+    static Process started(ProcessBuilder.Redirect said) throws Exception {
         ProcessBuilder made = new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-XX:TieredStopAtLevel=1", "-cp",
             System.getProperty("java.class.path"), "skald.ParticipantTest").redirectOutput(ProcessBuilder.Redirect.DISCARD)
-            .redirectError(ProcessBuilder.Redirect.DISCARD);
+            .redirectError(said);
         made.environment().put("DATABASE_URL", url);
         return made.start();
     }
@@ -347,16 +355,38 @@ class ParticipantTest {
     }
 
     @Test
+    void whatADatabaseWithoutWritesDoesNotTakeIsKept(@TempDir Path directory) throws Exception {
+        Path said = directory.resolve("said");
+        try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
+            Process process = started(ProcessBuilder.Redirect.to(said.toFile()));
+            waitFor(() -> channel.consumerCount("skald.payments") > 0);
+            execute("ALTER DATABASE " + name + " SET default_transaction_read_only = on");
+            try {
+                execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald/payments'");
+                for (int n = 0; n < 20; ++n) send(channel, message("pay-out", 4, "k" + n, body, false));
+                waitFor(() -> Files.readString(said).contains("kept until") || Files.readString(said).contains("trying again"));
+            } finally {
+                execute("ALTER DATABASE " + name + " RESET default_transaction_read_only");
+            }
+            waitFor(() -> cents().equals("80"));
+            process.destroy();
+            assertEquals(0, process.waitFor());
+            assertTrue(Files.readString(said).contains("kept until the database takes it"));
+            assertFalse(Files.readString(said).contains("trying again")); // it gives back all that it has, which counts as delivered once more
+        }
+    }
+
+    @Test
     void aProcessTakesWhatComesIsKilledAndEndsWhenTold() throws Exception {
         try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
             Callable<AMQP.Queue.DeclareOk> queue = () -> channel.queueDeclarePassive("skald.payments");
-            Process process = started();
+            Process process = started(ProcessBuilder.Redirect.DISCARD);
             for (int n = 0; n < 30; ++n) {
                 send(channel, message("pay-out", 4, "k" + (n < 10 ? n : n - 10), body, false));
                 if (n % 10 != 5) continue;
                 waitFor(() -> queue.call().getMessageCount() == 0);
                 process.destroyForcibly().waitFor();
-                process = started();
+                process = started(ProcessBuilder.Redirect.DISCARD);
             }
             waitFor(() -> cents().equals("80"));
             process.destroy();
