@@ -22,28 +22,22 @@ export interface Message {
   readonly body: Buffer;
   readonly messageId?: string;
   readonly contentType?: string;
-  /** The broker has stopped delivering it: it came from the queue `skald.SERVICE.parked`. */
-  readonly givenUp?: boolean;
+  readonly givenUp?: boolean; // the broker has stopped delivering it: it came from the queue `skald.SERVICE.parked`
 }
 
 /** What a step can use while it runs. It must not be kept. */
 export interface Context {
-  /** In Skald's transaction: do not end it. */
-  readonly client: pg.PoolClient;
+  readonly client: pg.PoolClient; // in Skald's transaction: do not end it
   readonly scope: string;
-  /** The saga's key. */
-  readonly saga: string;
+  readonly saga: string; // its key
   readonly definition: string;
-  /** The version of the data, as it came. */
-  readonly version: number;
+  readonly version: number; // of the data, as it came
   readonly step: string;
-  /** From 1. */
-  readonly attempt: number;
+  readonly attempt: number; // from 1
   /** The derived key, the same for every attempt and delivery: what to give another system as the idempotency key. */
   readonly key: string;
   sql<Row extends pg.QueryResultRow = pg.QueryResultRow>(query: string, values?: unknown[]): Promise<pg.QueryResult<Row>>;
-  /** Sends a message of your own if the step commits, at least once. */
-  publish(destination: string, type: string, body: unknown, ifUnrouted?: "keep" | "drop"): Promise<void>;
+  publish(destination: string, type: string, body: unknown, ifUnrouted?: "keep" | "drop"): Promise<void>; // if the step commits, at least once
 }
 
 /** Changes the data, or returns what it is from now on. Throws Reject, Snooze or Malformed; anything else is a fault, and is tried again. */
@@ -55,17 +49,14 @@ export interface Options<Data> {
   first_ms?: number;
   longest_ms?: number;
   deadline_ms?: number;
-  /** Makes data of an older version data of this one. */
-  upcast?: (data: unknown, version: number) => Data;
+  upcast?: (data: unknown, version: number) => Data; // makes data of an older version data of this one
 }
 
 export interface Settings {
   databaseUrl?: string; // default: DATABASE_URL
   amqpUrl?: string; // default: AMQP_URL
-  /** How many deliveries are processed at a time, each on a connection of its own. Default: 4. */
-  lanes?: number;
-  /** False: `skald declare` has made the queues, and this user may not. */
-  declare?: boolean;
+  lanes?: number; // how many deliveries are processed at a time, each on a connection of its own. Default: 4
+  declare?: boolean; // false: `skald declare` has made the queues, and this user may not
   log?: (line: string) => void;
 }
 
@@ -118,9 +109,7 @@ export class Participant {
     return this;
   }
 
-  private said(): string {
-    return JSON.stringify(Object.fromEntries([...this.steps].map(([name, step]) => [name, step.said])));
-  }
+  private said(): string { return JSON.stringify(Object.fromEntries([...this.steps].map(([name, step]) => [name, step.said]))); }
 
   /** The database must be this service's. What is wrong with the steps is said here. */
   async connect(): Promise<void> {
@@ -170,6 +159,7 @@ export class Participant {
       throw new Error("the transaction was rolled back: a statement of the step was not awaited, and failed");
     } catch (error) {
       await client.query("ROLLBACK").catch(() => (held.lost = true));
+      held.lost ||= (error as any)?.code === "25006"; // the server may have become a standby
       throw error;
     } finally {
       client.removeListener("error", ignore).release(held.lost ?? false);
@@ -177,12 +167,11 @@ export class Participant {
   }
 
   private async deliver(client: pg.PoolClient, message: Message, held: { taken?: string }): Promise<string> {
-    const { rows } = await client.query(
+    const { rows: [row] } = await client.query(
       `SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text
          FROM skald.take($1, $2, $3, $4, $5, $6, $7)`,
       [text(message.type), JSON.stringify(headersOf(message.headers)), message.body, this.said(), text(message.messageId ?? ""),
         text(message.contentType ?? "application/json"), message.givenUp ?? false]);
-    const row = rows[0];
     if (row.verdict !== "run") {
       if (["delivery.parked", "step.parked"].includes(row.event)) this.log(`${row.event} of ${message.messageId}: ${row.why}`);
       return row.event;
@@ -214,20 +203,31 @@ export class Participant {
       for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => ((this.stopping = true), resolve()));
     });
     await this.connect();
-    for (let waits = 100; !this.stopping; ) {
-      await this.consume(stopped, () => (waits = 100)).catch(async (error) => {
+    while (!this.stopping) {
+      await this.consume(stopped).catch(async (error) => {
         this.log(`trying again with new connections: ${error?.message ?? error}`);
-        await sleep(Math.random() * waits);
-        waits = Math.min(waits * 2, 5000);
+        await sleep(Math.random() * 2000);
       });
     }
     await this.pool.end();
   }
 
-  private async consume(stopped: Promise<void>, worked: () => void): Promise<void> {
+  /** False: it is over with this broker. Whatever else fails, it is kept: given back, all that is not acked counts once more, of 50 times. */
+  private async processKept(message: Message, isOver: () => boolean): Promise<boolean> {
+    for (let tries = 0; !isOver(); ++tries) { // one is about a second
+      const failed = await this.process(message).then(() => undefined, (error) => error ?? "?");
+      if (failed === undefined) return true;
+      if (tries % 100 === 0) this.log(`${message.messageId} is kept until the database takes it: ${failed.message ?? failed}`);
+      await sleep(Math.random() * 2000);
+    }
+    return false;
+  }
+
+  private async consume(stopped: Promise<void>): Promise<void> {
     await this.connect();
     const broker = await amqp.connect(this.settings.amqpUrl ?? process.env["AMQP_URL"] ?? "amqp://localhost");
     const under = new Set<Promise<void>>();
+    let isOver = false;
     try {
       const failed = new Promise<never>((_, reject) => {
         broker.on("error", reject);
@@ -236,8 +236,9 @@ export class Participant {
           if (m === null) return reject(new Error("the broker has cancelled the consumer"));
           if (this.stopping) return; // not acked: it comes again
           const { type, messageId, contentType, headers } = m.properties;
-          const one: Promise<void> = this.process({ type: type ?? "", headers: headers ?? {}, body: m.content, messageId, contentType, givenUp })
-            .then(() => (channel.ack(m), worked())).catch(reject).finally(() => under.delete(one));
+          const message = { type: type ?? "", headers: headers ?? {}, body: m.content, messageId, contentType, givenUp };
+          const one: Promise<void> = this.processKept(message, () => isOver).then((done) => done && channel.ack(m)).catch(reject)
+            .then(() => void under.delete(one));
           under.add(one);
         };
         broker.createChannel().then(async (channel) => {
@@ -252,6 +253,7 @@ export class Participant {
       failed.catch(() => undefined);
       await Promise.race([stopped, failed]);
     } finally {
+      isOver = true;
       await Promise.allSettled(under);
       await broker.close().catch(() => undefined);
     }
@@ -274,9 +276,7 @@ export class Participant {
 }
 
 /** What a text column takes. */
-function text(value: string): string {
-  return Buffer.from(value.replace(/\0/g, "\\x00"), "utf8").toString("utf8");
-}
+function text(value: string): string { return Buffer.from(value.replace(/\0/g, "\\x00"), "utf8").toString("utf8"); }
 
 /** As text. What has no text form is left out: then take() says which header is missing. */
 function headersOf(headers: Readonly<Record<string, unknown>>): Record<string, string> {

@@ -178,33 +178,80 @@ async function waitFor(holds: () => Promise<boolean>): Promise<void> {
   for (const until = Date.now() + 30_000; !(await holds()); await sleep(20)) assert.ok(Date.now() < until);
 }
 
-test("a process takes what comes, is killed, and ends when told", async () => {
+interface Running {
+  start(): void;
+  kill(): void;
+  end(): Promise<void>;
+  said(): string;
+  send(number: number): void;
+  queue(): Promise<amqp.Replies.AssertQueue>;
+}
+
+/** A participant as a process of its own, and who sends it messages. */
+async function participant(): Promise<Running> {
   const env = { ...process.env, DATABASE_URL: url };
   const broker = await amqp.connect(process.env["AMQP_URL"]!);
   const channel = await broker.createChannel();
   for (const queue of ["", ".parked", ".database"]) await channel.deleteQueue(`skald.payments${queue}`);
   execFileSync(process.env["SKALD"]!, ["declare", "--service", "payments"], { env });
-  const started = (): ChildProcess =>
-    spawn(process.execPath, ["--input-type=module", "-e", `
-      import { Participant } from ${JSON.stringify(fileURLToPath(new URL("../src/index.js", import.meta.url)))};
-      await new Participant("payments").retriable("order", "pay-out",
-        async (ctx) => void (await ctx.sql("UPDATE wallet SET cents = cents - 1"))).start();`], { env, stdio: "ignore" });
+  let running: ChildProcess;
+  let said = "";
   const queue = () => channel.checkQueue("skald.payments");
-  let running = started();
+  return {
+    queue,
+    said: () => said,
+    start: () => {
+      running = spawn(process.execPath, ["--input-type=module", "-e", `
+        import { Participant } from ${JSON.stringify(fileURLToPath(new URL("../src/index.js", import.meta.url)))};
+        await new Participant("payments").retriable("order", "pay-out",
+          async (ctx) => void (await ctx.sql("UPDATE wallet SET cents = cents - 1"))).start();`], { env, stdio: ["ignore", "ignore", "pipe"] });
+      running.stderr!.on("data", (text) => (said += text));
+    },
+    kill: () => void running.kill("SIGKILL"),
+    send: (number) => {
+      const m = message("pay-out", 4, { key: `k${number}` });
+      channel.publish("skald", "payments", m.body, { type: m.type, messageId: m.messageId, headers: m.headers, persistent: true });
+    },
+    end: async () => {
+      const ended = new Promise((resolve) => running.on("exit", resolve));
+      running.kill("SIGTERM");
+      assert.equal(await ended, 0);
+      await waitFor(async () => (await queue()).consumerCount === 0);
+      assert.equal((await queue()).messageCount, 0); // what was not acked would be back
+      await broker.close();
+    },
+  };
+}
+
+test("a process takes what comes, is killed, and ends when told", async () => {
+  const p = await participant();
+  p.start();
   for (let n = 0; n < 30; ++n) {
-    const m = message("pay-out", 4, { key: `k${n < 10 ? n : n - 10}` });
-    channel.publish("skald", "payments", m.body, { type: m.type, messageId: m.messageId, headers: m.headers, persistent: true });
+    p.send(n < 10 ? n : n - 10);
     if (n % 10 !== 5) continue;
-    await waitFor(async () => (await queue()).messageCount === 0);
-    running.kill("SIGKILL");
-    running = started();
+    await waitFor(async () => (await p.queue()).messageCount === 0);
+    p.kill();
+    p.start();
   }
   await waitFor(async () => (await cents()) === 80);
-  const ended = new Promise((resolve) => running.on("exit", resolve));
-  running.kill("SIGTERM");
-  assert.equal(await ended, 0);
-  await waitFor(async () => (await queue()).consumerCount === 0);
-  assert.equal((await queue()).messageCount, 0); // what was not acked would be back
+  await p.end();
   assert.deepEqual([await cents(), Number(await one("SELECT count(*) FROM skald.idempotency"))], [80, 20]);
-  await broker.close();
+});
+
+test("what a database without writes does not take is kept", async () => {
+  const p = await participant();
+  p.start();
+  await waitFor(async () => (await p.queue()).consumerCount > 0);
+  await c.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+  try {
+    await c.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald/payments'");
+    for (let n = 0; n < 20; ++n) p.send(n);
+    await waitFor(async () => /kept until the database takes it|trying again/.test(p.said()));
+  } finally {
+    await c.query(`ALTER DATABASE ${name} RESET default_transaction_read_only`);
+  }
+  await waitFor(async () => (await cents()) === 80);
+  await p.end();
+  assert.match(p.said(), /kept until the database takes it/);
+  assert.doesNotMatch(p.said(), /trying again/); // it gives back all that it has, which counts as delivered once more
 });
