@@ -1,6 +1,7 @@
 // What an operator sees of a Kafka and makes there; and topics as they are met: with records of others, and with
 // processes that come and go.
 #include "support/descriptors.hpp"
+#include "support/kafka_in_part.hpp"
 #include "transport_kafka_fixture.hpp"
 
 #include "kafka/administration.hpp"
@@ -59,6 +60,40 @@ TEST_CASE("an inspection counts what is not settled, and who consumes")
         CHECK(wait_until([&] { return look.look().topics.at(0).waiting == 0; }));
     }
     CHECK(wait_until([&] { return look.look().members == 0; }));
+}
+
+TEST_CASE("an inspection ends although a broker that would have to answer is away, and says so")
+{
+    kafka_in_part const cluster{"payments"};
+    kafka::options options;
+    options.brokers = cluster.brokers();
+    kafka::inspector look{options, {"payments"}};
+    std::string why;
+    try {
+        look.look(2s);
+    }
+    catch (kafka::kafka_unsettled const& error) {
+        why = error.what();
+    }
+    CHECK_MESSAGE(why.starts_with("asking where a partition begins and ends: Local: "), why);
+    CHECK_MESSAGE(why.find("/2: Connect to ") != std::string::npos, why);  // which one
+}
+
+TEST_CASE("a process that is given a partition whose leader is away says so, and does not wait for it for good")
+{
+    kafka_in_part cluster{"payments"};
+    recording_logger log;
+    kafka::options options;
+    options.brokers = cluster.brokers();
+    options.shape.partitions = 1;
+    options.reconnect = {10ms, 200ms};
+    kafka::kafka_transport transport{options, log};
+    auto const subscription = transport.subscribe({"payments", 10});
+    CHECK(wait_until([&] {
+        subscription->take(1, 20ms);
+        return log.has("asking where a partition begins and ends");
+    }));
+    CHECK_MESSAGE(log.has("broker.lost role=consumer"), log.lines());
 }
 
 TEST_CASE("a topic that is deleted under its consumer is made again, and the consumer can still be ended")

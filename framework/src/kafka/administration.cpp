@@ -17,10 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds looked_within = 5s;
-constexpr auto looked_within_ms = static_cast<int>(looked_within.count());
 
 using config_resource_ptr = std::unique_ptr<rd_kafka_ConfigResource_t, destroyer<rd_kafka_ConfigResource_destroy>>;
-using group_list_ptr = std::unique_ptr<rd_kafka_group_list const, destroyer<rd_kafka_group_list_destroy>>;
 
 property_list looking(options const& settings, std::string const& group)
 {
@@ -63,6 +61,24 @@ void keep_properties(rd_kafka_ConfigResource_t const* of, topic_inspection& topi
             topic.properties.emplace(rd_kafka_ConfigEntry_name(one), value);
 }
 
+admin_options_ptr limited(client const& with, rd_kafka_admin_op_t what, std::chrono::milliseconds limit)
+{
+    admin_options_ptr how{rd_kafka_AdminOptions_new(with.raw(), what)};
+    std::array<char, 512> why{};
+    check(rd_kafka_AdminOptions_set_request_timeout(how.get(), static_cast<int>(limit.count()), why.data(), why.size()),
+          why.data());
+    return how;
+}
+
+// After the question's limit librdkafka itself answers, a little later. It may refuse: see the event.
+event_ptr answer_in(rd_kafka_queue_t* answers, std::chrono::milliseconds limit, char const* doing)
+{
+    event_ptr answer{rd_kafka_queue_poll(answers, static_cast<int>((limit + 1s).count()))};
+    auto const error = answer ? rd_kafka_event_error(answer.get()) : RD_KAFKA_RESP_ERR__TIMED_OUT;
+    if (is_passing(error)) check(error, doing);
+    return answer;
+}
+
 }  // namespace
 
 inspector::inspector(options const& settings, ports::subscriber const& who)
@@ -74,10 +90,13 @@ inspector::inspector(options const& settings, ports::subscriber const& who)
     client_.leave_without_a_word();  // it has joined none
 }
 
-// For a moment after a broker has started or a topic was made, an answer is that it is too early.
-inspection inspector::look()
+// For a moment after a broker has started or a topic was made, an answer is that it is too early; and when one has gone,
+// the others take longer to notice and to take over what it led.
+inspection inspector::look(std::chrono::milliseconds patience)
 {
-    auto const until = std::chrono::steady_clock::now() + looked_within;
+    auto const begun = std::chrono::steady_clock::now();
+    until_ = begun + patience;
+    std::string away;
     for (;; std::this_thread::sleep_for(100ms)) {
         try {
             client_.poll();
@@ -86,10 +105,22 @@ inspection inspector::look()
         catch (client_lost const&) {
             throw;
         }
+        catch (kafka_unsettled const& error) {
+            client_.poll();
+            if (!client_.doubt().empty()) away = " (" + client_.doubt() + ")";
+            if (std::chrono::steady_clock::now() > until_) throw kafka_unsettled{error.what() + away};
+        }
         catch (kafka_error const&) {
-            if (std::chrono::steady_clock::now() > until) throw;
+            if (std::chrono::steady_clock::now() > begun + std::min(patience, looked_within)) throw;
         }
     }
+}
+
+// For one question.
+std::chrono::milliseconds inspector::left() const
+{
+    auto const left = std::chrono::floor<std::chrono::milliseconds>(until_ - std::chrono::steady_clock::now());
+    return std::clamp(left, 1ms, looked_within);
 }
 
 inspection inspector::look_once()
@@ -106,10 +137,10 @@ inspection inspector::look_once()
     };
     for (auto const& name : own_) add(name, false);
     for (auto const& name : foreign_) add(name, true);
-    read_properties(seen.topics);
     for (auto& topic : seen.topics)
         if (topic.partitions > 0 && topic.leaderless == 0) look_at(topic, seen);
     seen.members = count_members();
+    read_properties(seen.topics);
     return seen;
 }
 
@@ -118,11 +149,9 @@ void inspector::look_at(topic_inspection& topic, inspection& seen)
 {
     auto const list = make_list(topic.partitions);
     for (int i = 0; i < topic.partitions; ++i) rd_kafka_topic_partition_list_add(list.get(), topic.name.c_str(), i);
-    check(rd_kafka_committed(client_.raw(), list.get(), looked_within_ms), "asking for what is done");
+    check(rd_kafka_committed(client_.raw(), list.get(), static_cast<int>(left().count())), "asking for what is done");
     for (auto const& one : std::span{list->elems, static_cast<std::size_t>(list->cnt)}) {
-        std::int64_t low = 0, high = 0;
-        check(rd_kafka_query_watermark_offsets(client_.raw(), one.topic, one.partition, &low, &high, looked_within_ms),
-              "asking where a partition ends");
+        auto const [low, high] = client_.extent_of({one.topic, one.partition}, left());
         std::string_view text{static_cast<char const*>(one.metadata), one.metadata == nullptr ? 0 : one.metadata_size};
         auto const database = text.substr(0, text.find(';'));
         if (seen.database.empty()) seen.database = database;
@@ -145,13 +174,12 @@ void inspector::read_properties(std::vector<topic_inspection>& topics)
         asked.push_back(owned.back().get());
     }
     if (asked.empty()) return;
-    admin_options_ptr const how{rd_kafka_AdminOptions_new(client_.raw(), RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS)};
-    std::array<char, 512> why{};
-    check(rd_kafka_AdminOptions_set_request_timeout(how.get(), looked_within_ms, why.data(), why.size()), why.data());
+    auto const limit = left();
+    auto const how = limited(client_, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, limit);
     queue_ptr const answers{rd_kafka_queue_new(client_.raw())};
     rd_kafka_DescribeConfigs(client_.raw(), asked.data(), asked.size(), how.get(), answers.get());
-    event_ptr const answer{rd_kafka_queue_poll(answers.get(), 2 * looked_within_ms)};
-    if (!answer || rd_kafka_event_error(answer.get()) != RD_KAFKA_RESP_ERR_NO_ERROR) return;
+    auto const answer = answer_in(answers.get(), limit, "asking for properties");
+    if (rd_kafka_event_error(answer.get()) != RD_KAFKA_RESP_ERR_NO_ERROR) return;
     std::size_t count = 0;
     auto const* const* const found =
         rd_kafka_DescribeConfigs_result_resources(rd_kafka_event_DescribeConfigs_result(answer.get()), &count);
@@ -161,16 +189,25 @@ void inspector::read_properties(std::vector<topic_inspection>& topics)
     }
 }
 
+// Of the group's coordinator alone: rd_kafka_list_groups() asks every broker, and fails with the one that is away.
 int inspector::count_members()
 {
-    struct rd_kafka_group_list const* told = nullptr;
-    auto const error = rd_kafka_list_groups(client_.raw(), group_.c_str(), &told, looked_within_ms);
-    group_list_ptr const groups{told};
-    if (error != RD_KAFKA_RESP_ERR__PARTIAL) check(error, "asking who consumes");  // else a broker is away
+    constexpr auto doing = "asking who consumes";
+    auto const limit = left();
+    auto const how = limited(client_, RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS, limit);
+    queue_ptr const answers{rd_kafka_queue_new(client_.raw())};
+    auto const* group = group_.c_str();
+    rd_kafka_DescribeConsumerGroups(client_.raw(), &group, 1, how.get(), answers.get());
+    auto const answer = answer_in(answers.get(), limit, doing);
+    check(rd_kafka_event_error(answer.get()), doing);
+    std::size_t count = 0;
+    auto const* const* const groups = rd_kafka_DescribeConsumerGroups_result_groups(
+        rd_kafka_event_DescribeConsumerGroups_result(answer.get()), &count);
     int members = 0;
-    for (auto const& one : std::span{groups->groups, static_cast<std::size_t>(groups->group_cnt)}) {
-        check(one.err, "asking who consumes");
-        members += one.member_cnt;
+    for (auto const* const one : std::span{groups, count}) {
+        if (auto const* const error = rd_kafka_ConsumerGroupDescription_error(one); error != nullptr)
+            check(rd_kafka_error_code(error), doing);
+        members += static_cast<int>(rd_kafka_ConsumerGroupDescription_member_count(one));
     }
     return members;
 }

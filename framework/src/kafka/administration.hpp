@@ -6,6 +6,7 @@
 #include "kafka/kafka_transport.hpp"
 #include "ports/transport.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -42,18 +43,21 @@ public:
     /// Throws configuration_error for what librdkafka does not take, and a binding that Kafka does not have.
     inspector(options const& settings, ports::subscriber const& who);
 
-    /// Throws kafka_error if no broker answers.
-    inspection look();
+    /// Throws kafka_error if no broker answers, and kafka_unsettled if one does and another, which would have to,
+    /// does not. Ends within `patience` and some seconds, whatever the cluster does.
+    inspection look(std::chrono::milliseconds patience = std::chrono::seconds{20});
 
 private:
     inspection look_once();
     void look_at(topic_inspection& topic, inspection& seen);
     void read_properties(std::vector<topic_inspection>& topics);
     int count_members();
+    std::chrono::milliseconds left() const;
 
     std::string group_;
     std::vector<std::string> own_, foreign_;
     client client_;
+    std::chrono::steady_clock::time_point until_;
 };
 
 /// Makes the topics of that service and of its handlers which are missing, waits until they are there, and returns the

@@ -2,6 +2,7 @@
 
 #include <skald/errors.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <future>
@@ -159,6 +160,23 @@ metadata_ptr client::metadata(bool of_all, std::chrono::milliseconds timeout)
                           (doubt_.empty() ? rd_kafka_err2str(error) : doubt_)};
     doubt_.clear();
     return metadata_ptr{answer};
+}
+
+// Before 2.3 rd_kafka_query_watermark_offsets() waits for as long as a leader is away that it has begun to ask.
+extent client::extent_of(place const& where, std::chrono::milliseconds timeout)
+{
+    auto const until = std::chrono::steady_clock::now() + timeout;
+    auto const ask = [&](std::int64_t end) {
+        auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+        auto const list = make_list();
+        rd_kafka_topic_partition_list_add(list.get(), where.first.c_str(), where.second)->offset = end;
+        check(rd_kafka_offsets_for_times(raw_, list.get(), static_cast<int>(std::max(left.count(), std::int64_t{1}))),
+              "asking where a partition begins and ends");
+        check(list->elems[0].err, "asking where a partition begins and ends");
+        return list->elems[0].offset;
+    };
+    auto const low = ask(RD_KAFKA_OFFSET_BEGINNING);
+    return {low, ask(RD_KAFKA_OFFSET_END)};
 }
 
 void client::ask(std::chrono::milliseconds timeout)

@@ -8,6 +8,7 @@
 #include "transports/waker.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <string>
@@ -23,6 +24,12 @@ struct listener
     virtual void delivered(rd_kafka_message_t const& /*report*/) {}
     virtual void rebalanced(rd_kafka_resp_err_t /*what*/, rd_kafka_topic_partition_list_t const* /*which*/) {}
     virtual void commit_failed() {}
+};
+
+/// The records that a partition has: from `low` on, and before `high`.
+struct extent
+{
+    std::int64_t low{}, high{};
 };
 
 using property_list = std::vector<std::pair<std::string, std::string>>;
@@ -66,6 +73,9 @@ public:
 
     /// Every topic that this user may see, likewise.
     std::vector<std::string> topics(std::chrono::milliseconds timeout);
+
+    /// Asks the leader of a partition. Throws kafka_error if it does not answer within `timeout`.
+    extent extent_of(place const& where, std::chrono::milliseconds timeout);
 
     /// Ends nothing: it stays with its threads until the process ends. For where librdkafka would not survive the end.
     void abandon() { is_abandoned_ = true; }

@@ -151,9 +151,7 @@ void consumer::assign(rd_kafka_topic_partition_list_t& which)
 // From where its last reader has left it; leaves in `one` what is to be said about it before anything is handed out.
 void consumer::open(rd_kafka_topic_partition_t& one)
 {
-    std::int64_t low = 0, high = 0;
-    check(rd_kafka_query_watermark_offsets(client_.raw(), one.topic, one.partition, &low, &high, answer_within_ms),
-          "asking where a partition begins");
+    auto const [low, high] = client_.extent_of(place_of(one), std::chrono::milliseconds{answer_within_ms});
     std::string_view text{static_cast<char const*>(one.metadata), one.metadata == nullptr ? 0 : one.metadata_size};
     auto const database = text.substr(0, text.find(';'));
     if (!database.empty() && !settings_.who.database.empty() && database != settings_.who.database)

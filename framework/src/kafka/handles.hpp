@@ -25,6 +25,13 @@ public:
     using kafka_error::kafka_error;
 };
 
+/// Kafka is there, and did not answer this: the broker that would is away, or what it led moves to another.
+class kafka_unsettled : public kafka_error
+{
+public:
+    using kafka_error::kafka_error;
+};
+
 template <auto destroy>
 struct destroyer
 {
@@ -50,9 +57,36 @@ inline partition_list make_list(int size = 1)
 /// A partition of a topic.
 using place = std::pair<std::string, std::int32_t>;
 
+/// What a question meets while a broker is away or has just come, and what it meets no more when the cluster has settled.
+constexpr bool is_passing(rd_kafka_resp_err_t error)
+{
+    switch (error) {
+    case RD_KAFKA_RESP_ERR__TRANSPORT:
+    case RD_KAFKA_RESP_ERR__TIMED_OUT:
+    case RD_KAFKA_RESP_ERR__TIMED_OUT_QUEUE:
+    case RD_KAFKA_RESP_ERR__WAIT_COORD:
+    case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
+    case RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE:
+    case RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION:
+    case RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT:
+    case RD_KAFKA_RESP_ERR_BROKER_NOT_AVAILABLE:
+    case RD_KAFKA_RESP_ERR_REPLICA_NOT_AVAILABLE:
+    case RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION:
+    case RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS:
+    case RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE:
+    case RD_KAFKA_RESP_ERR_NOT_COORDINATOR:
+    case RD_KAFKA_RESP_ERR_NOT_CONTROLLER:
+    case RD_KAFKA_RESP_ERR_OFFSET_NOT_AVAILABLE: return true;
+    default: return false;
+    }
+}
+
 inline void check(rd_kafka_resp_err_t error, char const* doing)
 {
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) throw kafka_error{std::string{doing} + ": " + rd_kafka_err2str(error)};
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+    auto const what = std::string{doing} + ": " + rd_kafka_err2str(error);
+    if (is_passing(error)) throw kafka_unsettled{what};
+    throw kafka_error{what};
 }
 
 inline void check(rd_kafka_error_t* error, char const* doing)
