@@ -15,9 +15,18 @@
 namespace skald::tools {
 namespace {
 
+// One broker answers, and another, which would have to, does not.
+class kafka_in_part : public kafka_away
+{
+    using kafka_away::kafka_away;
+};
+
 kafka_detail::inspection look_into_kafka(config const& settings, ports::subscriber const& who)
 try {
     return kafka_detail::inspector{kafka_detail::read_options("skald", settings), who}.look();
+}
+catch (kafka_detail::kafka_unsettled const& error) {
+    throw kafka_in_part{error.what()};
 }
 catch (kafka_detail::kafka_error const& error) {
     throw kafka_away{error.what()};
@@ -90,6 +99,14 @@ try {
 }
 catch (configuration_error const& error) {
     found.push_back({"broker", health::problem, error.what(), "correct the setting"});
+}
+catch (kafka_in_part const& error) {
+    found.push_back(
+        {"broker", health::problem,
+         fmt::format("Kafka answers at {}, but can't be examined now: {}", settings.kafka_brokers, error.what()),
+         "a broker of the cluster is away, or what it led moves to another: ask again in a minute; if it stays so, "
+         "start that broker, or let its advertised.listeners name an address that can be reached from here; until "
+         "then requests are accepted and messages wait"});
 }
 catch (std::exception const& error) {
     found.push_back({"broker", health::problem, std::string{"can't be examined: "} + error.what(),

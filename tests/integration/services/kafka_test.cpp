@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/fresh_database.hpp"
+#include "support/kafka_in_part.hpp"
 #include "support/kafka_topics.hpp"
 #include "support/required.hpp"
 #include "support/service_process.hpp"
@@ -125,6 +126,20 @@ TEST_CASE("another database of the same service is not let in, and doctor and th
     auto const relay = run_skald(over_kafka(other), {"relay", "--until-empty"});
     CHECK(relay.code == 2);
     CHECK_MESSAGE(relay.says("belongs to another database"), relay.text);
+}
+
+TEST_CASE("doctor says of a Kafka of which a broker is away that this is so, and not that a setting is wrong")
+{
+    fresh_database payments{"payments"};
+    kafka_in_part const cluster{"payments"};
+    auto const variables = over_kafka(payments, {{"SKALD_KAFKA_BROKERS", cluster.brokers()}});
+    REQUIRE(run_skald(variables, {"migrate", "--service", "payments"}).code == 0);
+    auto const doctor = run_skald(variables, {"doctor", "--json"});
+    CHECK(doctor.code == 1);
+    auto const broker = doctor.check("broker");
+    CHECK_MESSAGE(broker.starts_with("problem: Kafka answers at " + cluster.brokers() + ", but"), doctor.text);
+    CHECK_MESSAGE(broker.find("ask again in a minute") != std::string::npos, broker);
+    CHECK_MESSAGE(broker.find("SKALD_KAFKA_BROKERS") == std::string::npos, broker);
 }
 
 TEST_CASE("commands that Kafka has no form of say what to do instead, and a Kafka that is away is said")
