@@ -18,8 +18,7 @@ public:
     explicit kafka_in_part(std::string const& service)
     {
         auto const name = "skald." + service;
-        bool const is_made = cluster_ != nullptr &&
-                             is_done(rd_kafka_mock_topic_create(cluster_, name.c_str(), 1, 2)) &&
+        bool const is_made = cluster_ != nullptr && is_done(rd_kafka_mock_topic_create(cluster_, name.c_str(), 1, 2)) &&
                              is_done(rd_kafka_mock_partition_set_leader(cluster_, name.c_str(), 0, 2)) &&
                              is_done(rd_kafka_mock_coordinator_set(cluster_, "group", name.c_str(), 1)) &&
                              is_done(rd_kafka_mock_broker_set_down(cluster_, 2));

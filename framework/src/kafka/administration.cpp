@@ -90,8 +90,8 @@ inspector::inspector(options const& settings, ports::subscriber const& who)
     client_.leave_without_a_word();  // it has joined none
 }
 
-// For a moment after a broker has started or a topic was made, an answer is that it is too early; and when one has gone,
-// the others take longer to notice and to take over what it led.
+// For a moment after a broker has started or a topic was made, an answer is that it is too early; and when one has
+// gone, the others take longer to notice and to take over what it led.
 inspection inspector::look(std::chrono::milliseconds patience)
 {
     auto const begun = std::chrono::steady_clock::now();

@@ -57,7 +57,7 @@ inline partition_list make_list(int size = 1)
 /// A partition of a topic.
 using place = std::pair<std::string, std::int32_t>;
 
-/// What a question meets while a broker is away or has just come, and what it meets no more when the cluster has settled.
+/// What a question meets while a broker is away or has just come, and no more when the cluster has settled.
 constexpr bool is_passing(rd_kafka_resp_err_t error)
 {
     switch (error) {
