@@ -67,10 +67,9 @@ std::string const itinerary = "charge-payment@payments=compensatable arrange-shi
 TEST_CASE("README: the service charges a wallet once, refunds it once, and leaves it alone where it says no")
 {
     page payments{"payments", SKALD_README};
-    payments.database.ask("CREATE TABLE wallet (customer text PRIMARY KEY, cents bigint NOT NULL)");
+    payments.start();  // it makes its table
     payments.database.ask("INSERT INTO wallet VALUES ('ada', 1000)");
     auto const cents = [&] { return payments.database.value("SELECT cents FROM wallet"); };
-    payments.start();
 
     payments.start_order("order-1", "forward 1/2 " + itinerary, shown_order);
     REQUIRE(wait_until([&] { return payments.record("charge-payment") == "completed"; }));

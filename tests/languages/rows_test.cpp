@@ -106,7 +106,8 @@ constexpr char const* all_rows =
     "SELECT 8, command_id::text, to_jsonb(a) - '{id,at}'::text[] FROM skald.audit a)"
     "SELECT string_agg(regexp_replace(regexp_replace(r::text, '[.]closed[.][0-9a-f-]+', '.closed', 'g'), '(JSON that "
     "Skald accepts|(ERROR:  )?(null value|invalid input|value for domain|new row|date/time))"
-    "(?:[^\"\\\\]|\\\\.)*', 'refused', 'g'), E'\\n' ORDER BY t, o COLLATE \"C\") FROM texts";
+    "(?:[^\"\\\\]|\\\\.)*', 'refused', 'g'), E'\\n' ORDER BY t, o COLLATE \"C\", r::text COLLATE \"C\") FROM "
+    "texts";
 
 /// A service's database, and whatever takes deliveries for it.
 class side
