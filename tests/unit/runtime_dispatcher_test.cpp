@@ -166,10 +166,11 @@ TEST_CASE("one that may have ended its session itself comes again behind the oth
     for (auto const why : {failure::connection_lost, failure::unavailable}) {
         depot d{{4, 1, 1}, {.concurrency = 1}};
         d.arrive("pack", "lost");
-        d.broken(d.take(), why, reaction::again);
+        auto lost = d.take();
         d.arrive("pack", "1");
         d.arrive("pack", "2");
-        auto one = d.take();
+        d.broken(std::move(lost), why, reaction::again);
+        auto one = d.take();  // at once: it is due in a moment
         REQUIRE(keys(one) == "1:pack");
         CHECK(d.work->take(200ms).tasks.empty());  // meanwhile it is due
         d.finished(std::move(one));
