@@ -145,10 +145,9 @@ std::size_t publish_loop::take_answers(std::chrono::milliseconds max_wait)
     for (auto& receipt : receipts) record(std::move(receipt), now, answers);
     bool const is_known = answers.unresolved.empty();
     if (!is_known) pause();
-    bool const is_answered = !receipts.empty();
     auto const gone = source_.resolve(std::move(answers));
     // That it was sent says nothing yet: an answer that is not known, or can't be stored, sends it all again.
-    if (is_answered && is_known) failures_in_a_row_ = 0;
+    if (is_open_ && is_known && unanswered_.empty()) failures_in_a_row_ = 0;
     if (gone > 0 && is_known) log_availability({});
     return gone;
 }
