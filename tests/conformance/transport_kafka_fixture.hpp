@@ -137,11 +137,21 @@ public:
         return {all.begin(), all.end()};
     }
 
-    void make_topic(std::string const& name)
+    /// Every partition has a leader then.
+    void make_topic(std::string const& name, int partitions = 1)
     {
         kafka::listener nobody;
         kafka::client any{RD_KAFKA_PRODUCER, {{"bootstrap.servers", options().brokers}}, nobody};
-        kafka::make_topics(any, {name}, {.partitions = 1});
+        kafka::make_topics(any, {name}, {.partitions = partitions});
+        for (int i = 0; i < partitions; ++i)
+            REQUIRE(wait_until([&] {
+                try {
+                    return any.extent_of({name, i}, patience).high >= 0;
+                }
+                catch (kafka::kafka_error const&) {
+                    return false;
+                }
+            }));
     }
 
     std::string service() { return "test-" + std::to_string(std::random_device{}()) + std::to_string(++services_); }

@@ -5,10 +5,13 @@
 #include "transport_kafka_fixture.hpp"
 
 #include "kafka/administration.hpp"
+#include "kafka/consumer.hpp"
 #include "runtime/publish_loop.hpp"
 
 #include <atomic>
 #include <map>
+#include <memory>
+#include <set>
 #include <thread>
 
 #include <librdkafka/rdkafka_mock.h>
@@ -34,6 +37,20 @@ void take_from(ports::subscription& from, std::map<std::string, int>& ids, int& 
         else ++unreadable;
         from.ack(one.tag);
     }
+}
+
+// A turn of a subscription's thread.
+void take_from(kafka::consumer& from, std::set<std::string>& ids)
+{
+    skald::transports::mailbox box;
+    box.connected();
+    from.keep();
+    from.take(box);
+    for (auto const& one : box.take(100, 10ms)) {
+        ids.insert(one.message.id);
+        box.ack(one.tag);
+    }
+    from.settle(box.collect());
 }
 
 }  // namespace
@@ -215,6 +232,35 @@ TEST_CASE("while processes of a service come and go without end, nothing is lost
     int twice = 0;
     for (auto const& [id, count] : ids) twice += count - 1;
     CHECK(twice <= 2 * rounds * prefetch);
+}
+
+// It is answered when all members have joined again, and one of them does not ask for seven seconds.
+TEST_CASE("a process that ends before its group has answered does not keep partitions that nobody reads")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    kafka::consumer_settings const settings{kafka::connection_properties(f.options()), {service, 100}, {}, false};
+    auto hangs = settings;
+    hangs.properties.insert(hangs.properties.end(), {{"session.timeout.ms", "6000"}, {"max.poll.interval.ms", "7000"}});
+    auto const join = [&f](kafka::consumer_settings const& as) {
+        auto one = std::make_unique<kafka::consumer>(as, 1, f.log());
+        REQUIRE(wait_until([&] { return one->keep(), one->is_member(); }));
+        return one;
+    };
+    f.make_topic("skald." + service, 4);
+    auto hanging = join(hangs);
+    auto const stays = join(settings);  // the other is asked to give up partitions
+    {
+        kafka::consumer const ends{settings, 1, f.log()};
+    }
+    hanging.reset();
+    send(f, numbered(service, 100));
+    std::set<std::string> ids;
+    CHECK(wait_until([&] {
+        take_from(*stays, ids);
+        return ids.size() == 100;
+    }));
+    stays->close();
 }
 
 TEST_CASE("of what a process was given that stops, only what it took counts as handed out in vain")

@@ -17,6 +17,8 @@ using namespace std::chrono_literals;
 constexpr int answer_within_ms = 5'000;
 constexpr auto commit_every = 100ms;
 constexpr auto join_within = 5s;
+// The group answers when each member has joined again, or its session has ended.
+constexpr auto answered_within = 12s;
 
 property_list properties_of(consumer_settings const& settings)
 {
@@ -80,12 +82,15 @@ consumer::consumer(consumer_settings const& settings, std::uint64_t generation, 
 consumer::~consumer()
 {
     is_closing_ = true;
+    // What the group has asked for already: once it is left, librdkafka would wait for good to be told the answer.
+    while (message_ptr const ignored{rd_kafka_consumer_poll(client_.raw(), 0)}) {}
     for (auto const& [where, of] : partitions_) client::stop_waking_for(of.records.get());
     // Ending waits for what the group has asked for, and nobody would give it up any more.
     if (leaving_) error_ptr const ignored{rd_kafka_incremental_unassign(client_.raw(), leaving_.get())};
-    // Before 2.3 librdkafka aborts the process if it is ended between joining and the group's first answer.
+    // Before 2.3 librdkafka aborts the process if it is ended between joining and the group's first answer. One that is
+    // left behind joins all the same, and has partitions that nobody reads.
     if (rd_kafka_version() >= 0x02030000 || !is_subscribed_ || is_assigned_) return;
-    for (auto const until = clock::now() + join_within; clock::now() < until;) {
+    for (auto const until = clock::now() + answered_within; clock::now() < until;) {
         message_ptr const ignored{rd_kafka_consumer_poll(client_.raw(), 50)};
         if (is_assigned_) return;
     }
