@@ -44,8 +44,8 @@ void declare(connection& broker, std::string const& what, std::string const& rem
                                     fmt::format("{}; raise it (`rabbitmqctl set_vhost_limits`)", refusal.what())};
         bool const exists = refusal.code() == AMQP_PRECONDITION_FAILED || refusal.code() == AMQP_RESOURCE_LOCKED;
         if (!exists) throw;
-        throw topology_mismatch{
-            fmt::format("{} exists with other properties than Skald needs: {}; {}", what, refusal.what(), remedy)};
+        throw topology_mismatch{fmt::format("{} exists with other properties than Skald needs: {}{}{}", what,
+                                            refusal.what(), remedy.empty() ? "" : "; ", remedy)};
     }
 }
 
@@ -65,16 +65,22 @@ void declare_own_exchange(connection& broker, char const* name)
                     name));
 }
 
+void declare_queue(connection& broker, std::string const& name, std::string const& remedy, amqp_table_t arguments)
+{
+    declare(broker, fmt::format("queue `{}`", name), remedy, [&] {
+        amqp_queue_declare(broker.raw(), the_channel, bytes(name), /*passive*/ 0, /*durable*/ 1, /*exclusive*/ 0,
+                           /*auto_delete*/ 0, arguments);
+    });
+}
+
 void declare_queue(connection& broker, std::string const& name, amqp_table_t arguments)
 {
-    declare(broker, fmt::format("queue `{}`", name),
-            fmt::format("delete it (`rabbitmqctl delete_queue {}`) and start again: it is declared as it must be. Its "
-                        "messages go with it: move them first, see docs/repair.md, \"A queue with other properties\"",
-                        name),
-            [&] {
-                amqp_queue_declare(broker.raw(), the_channel, bytes(name), /*passive*/ 0, /*durable*/ 1,
-                                   /*exclusive*/ 0, /*auto_delete*/ 0, arguments);
-            });
+    declare_queue(
+        broker, name,
+        fmt::format("delete it (`rabbitmqctl delete_queue {}`) and start again: it is declared as it must be. Its "
+                    "messages go with it: move them first, see docs/repair.md, \"A queue with other properties\"",
+                    name),
+        arguments);
 }
 
 // A queue whose deliveries are run. `left_with` is the key with which those that come back too often leave it.
@@ -106,7 +112,7 @@ void bind_database(connection& broker, std::string const& service, std::string c
     std::array arguments{argument("x-queue-type", "quorum"), argument("x-dead-letter-exchange", parked_exchange_name),
                          argument("x-dead-letter-routing-key", database.c_str())};
     try {
-        declare_queue(broker, name, {static_cast<int>(arguments.size()), arguments.data()});
+        declare_queue(broker, name, "", {static_cast<int>(arguments.size()), arguments.data()});
     }
     catch (topology_mismatch const& mismatch) {
         throw topology_mismatch{fmt::format("the messages for {0} belong to another database, and this process is "

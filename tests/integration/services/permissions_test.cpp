@@ -235,6 +235,7 @@ TEST_CASE_FIXTURE(guarded_shop,
     auto const [code, text] = tool({"declare", "--service", "payments"}, wrong.url());
     CHECK(code == 1);
     CHECK_MESSAGE(text.find("belong to another database") != std::string::npos, text);
+    CHECK_MESSAGE(text.find("Its messages go with it") == std::string::npos, text);  // what else to delete
 }
 
 TEST_CASE_FIXTURE(guarded_shop, "a service that may not declare what it would is told of SKALD_DECLARE")
