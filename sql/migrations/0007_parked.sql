@@ -91,7 +91,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    gone    text := format('there is no parked delivery %s: it was replayed or dropped already', wanted);
+    gone    text := format('there is no parked delivery %s: it was replayed or dropped already, or never was here', wanted);
     p       skald.parked;
     was     skald.idempotency;
     refused text;
@@ -273,7 +273,7 @@ BEGIN
     PERFORM FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) FOR UPDATE;
     SELECT * INTO p FROM skald.parked WHERE id = wanted FOR UPDATE;
     IF NOT FOUND THEN
-        RETURN format('there is no parked delivery %s: it was replayed or dropped already', wanted);
+        RETURN format('there is no parked delivery %s: it was replayed or dropped already, or never was here', wanted);
     END IF;
     is_waited_for := skald.is_waited_for(p, (SELECT i.status FROM skald.idempotency i
                                                      WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step)

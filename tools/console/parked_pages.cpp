@@ -246,7 +246,9 @@ response parked_one_page(context const& with)
     try {
         auto const one = db->ask([&](postgres::connection& c) { return admin::show_parked(c, id); });
         if (!one)
-            return missing("There is no such delivery at " + service + ": it was replayed or dropped already.", 404);
+            return missing("There is no such delivery at " + service +
+                               ": it was replayed or dropped already, or never was here.",
+                           404);
         return show(with, service, *one, look_ahead(with.all, verb::replay, {{service, {}, {}, id}}).at(0));
     }
     catch (away const& why) {
