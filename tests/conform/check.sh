@@ -29,7 +29,7 @@ run() {
     exit 1
   fi
   rule=$(python3 -c 'import json, sys; print(*[v["rule"] for v in json.load(open(sys.argv[1]))["violations"]][:1])' "$folder/$name.json")
-  if ((code == 0)) && [[ $rule ]] || ((code == 3)) && [[ ! $rule ]]; then
+  if [[ ($code == 0 && $rule) || ($code == 3 && ! $rule) ]]; then
     echo "conform: $language, $name: exit code $code, and the certificate says otherwise" >&2
     exit 1
   fi
