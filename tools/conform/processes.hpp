@@ -13,7 +13,7 @@ namespace skald::conform {
 class process
 {
 public:
-    /// Its output is appended to `log`; empty: it goes to stderr.
+    /// Its output is appended to `log`; empty: it goes to stderr. It has no input.
     process(std::string command, std::string log);
     ~process() { kill(); }
     process(process const&) = delete;
