@@ -29,7 +29,9 @@ BEGIN
     PERFORM pg_advisory_xact_lock_shared(7001, hashtext(name));
     SELECT r.sqlstate INTO code FROM conform.refused r WHERE r.line = name AND r.transaction = here;
     IF FOUND THEN RAISE EXCEPTION 'refused by skald conform, as another transaction might do' USING ERRCODE = code; END IF;
-    SELECT i.status, i.xmin = here AS is_new INTO record
+    -- The claim writes in a subtransaction, whose number no function compares with this one's: what is here and in progress is of this one.
+    SELECT i.status, coalesce(pg_xact_status((((pg_current_xact_id()::text::bigint >> 32) << 32) | i.xmin::text::bigint)::text::xid8)
+                              = 'in progress', false) AS is_new INTO record
       FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (NEW.scope, NEW.saga, NEW.step);
     NEW.written := CASE WHEN state IN ('on', 'armed') OR (record.is_new AND record.status = 'completed') THEN 'inside'
                         WHEN state = 'off' AND NOT (record.is_new AND record.status IN ('rejected', 'retrying')) THEN 'after ack'
