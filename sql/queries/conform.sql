@@ -97,5 +97,8 @@ SELECT l.scope, l.saga, l.step, l.written, l.cents, count(*) AS lines,
        EXISTS (SELECT FROM conform.not_flushed f WHERE (f.scope, f.saga, f.step) = (l.scope, l.saga, l.step)) AS not_flushed
   FROM conform.ledger l WHERE starts_with(l.saga, :run::text) GROUP BY 1, 2, 3, 4, 5
 
+-- A participant may leave out the message's id.
 -- name: conform_parked
-SELECT p.message_id, p.scope, p.key, p.step, p.reason, p.error FROM skald.parked p WHERE starts_with(p.message_id, :run::text)
+SELECT i.message_id, p.scope, p.key, p.step, p.reason, p.error
+  FROM skald.parked p CROSS JOIN LATERAL (SELECT coalesce(p.headers->>'conform-id', p.message_id) AS message_id) AS i
+ WHERE starts_with(i.message_id, :run::text)

@@ -88,6 +88,7 @@ public:
         if (!marks) made.data["large"] = json::parse(one_of(larger));
         made.is_cancelled = of.is_cancelled;
         made.comes_backwards = of.comes_backwards;
+        made.is_numbered = one_in(4);
         expect(made);
         made.is_sent_changed = made.ends == "completed" && of.fails == 0 && one_in(3);
         return made;

@@ -63,6 +63,7 @@ struct saga
     bool is_cancelled{};
     bool comes_backwards{};  // its compensation first
     bool is_sent_changed{};  // afterwards, with another body
+    bool is_numbered{};      // its first message has x-attempt, as a number
     std::optional<planned_trouble> trouble{};
     bool is_at_stop{};                // it is under way when all processes get SIGTERM
     std::string ends;                 // completed, compensated, stuck

@@ -18,7 +18,9 @@ public:
         from.name = {"", fmt::format("{}-spoilt-{}", run_, made.size() + 1)};
         from.data = {{"cents", 1},     {"rejects_at", ""}, {"fails_at", ""},
                      {"waits_at", ""}, {"fails", 0},       {"marks", false}};
-        return made.emplace_back(spoilt_message{.what = what, .message = from.message(service_, "charge")});
+        auto& one = made.emplace_back(spoilt_message{.what = what, .message = from.message(service_, "charge")});
+        one.message.headers.emplace_back("conform-id", one.message.id);
+        return one;
     }
 
     void with_body(char const* what, std::string body) { add(what).message.body = std::move(body); }
@@ -57,7 +59,9 @@ std::vector<spoilt_message> make_spoilt(std::string const& run, std::string cons
     all.with_header("a scope of 65 bytes", "x-saga-scope", std::string(65, 's'));
     all.with_header("a key without a step", "x-idempotency-key", "nothing");
     all.with_header("a home that is no name", "x-saga-home", "No Name");
-    all.add("a home that is a table").has_table = true;
+    all.with_header("a home that is not UTF-8", "x-saga-home", "\xff\xfe");
+    all.with_header("a home with NUL", "x-saga-home", std::string{"con\0form", 8});
+    all.add("a home that is a table").form = wire_form::home_is_table;
     all.add("the type of another step").message.type = "ship";
     all.add("an empty type").message.type.clear();
     all.add("an attempt that is no number").message.headers.emplace_back("x-attempt", "first");

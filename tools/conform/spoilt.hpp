@@ -2,6 +2,7 @@
 #pragma once
 
 #include "conform/plan.hpp"
+#include "conform/wire_form.hpp"
 
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@ struct spoilt_message
     std::string what;  // in words
     std::string reason{"malformed"};
     core::message message;
-    bool has_table{};    // its x-saga-home is a table, and no text
+    wire_form form{};
     bool is_given_up{};  // by the broker: it comes from the queue skald.SERVICE.parked
 };
 

@@ -113,7 +113,7 @@ void trial::send_duplicated(plan const& planned, std::vector<spoilt_message> con
         if (n < planned.duplicated.size()) send_first(planned.duplicated[n], wire::way::exchange);
         if (auto const which = n / each; n % each == 0 && which < spoilt.size()) {
             auto const& bad = spoilt[which];
-            send(bad.message, bad.is_given_up ? wire::way::given_up : wire::way::exchange, bad.has_table);
+            send(bad.message, bad.is_given_up ? wire::way::given_up : wire::way::exchange, bad.form);
         }
     }
     await_end_of(planned.duplicated);
@@ -135,7 +135,7 @@ void trial::send_first(saga const& s, wire::way by)
         send(s.message(options_.service, "charge.compensate"), by);
         await("the compensation that comes first", [&] { return has_ended(s); });
     }
-    send(s.message(options_.service, "charge"), by);
+    send(s.message(options_.service, "charge"), by, s.is_numbered ? wire_form::attempt_is_number : wire_form::text);
 }
 
 // After its end: nothing of this may have an effect.
@@ -243,9 +243,9 @@ void trial::stop_and_count()
     }
 }
 
-void trial::send(core::message const& message, wire::way by, bool home_is_table)
+void trial::send(core::message const& message, wire::way by, wire_form form)
 {
-    wire_.send(message, by, home_is_table);
+    wire_.send(message, by, form);
     ++seen_.sent;
     pump();
 }

@@ -68,7 +68,7 @@ private:
     void await_ends();
     void stop_and_count();
 
-    void send(core::message const& message, wire::way by, bool home_is_table = false);
+    void send(core::message const& message, wire::way by, wire_form form = wire_form::text);
     void pump();
     void look_after();
     bool has_ended(saga const& s) const;

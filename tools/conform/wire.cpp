@@ -28,29 +28,24 @@ rabbitmq::connection_settings settings_for(std::string const& url, char const* r
     return made;
 }
 
-/// A header that is a table, in the place of a text.
-class with_table
+/// The same with a header that is no text.
+class with_header
 {
 public:
-    explicit with_table(amqp_basic_properties_t const& original) : properties_{original}
+    with_header(amqp_basic_properties_t const& original, amqp_table_entry_t header) : properties_{original}
     {
         for (int i = 0; i < original.headers.num_entries; ++i)
-            if (rabbitmq::view(original.headers.entries[i].key) != "x-saga-home")
+            if (rabbitmq::view(original.headers.entries[i].key) != rabbitmq::view(header.key))
                 headers_.push_back(original.headers.entries[i]);
-        amqp_table_entry_t home{};
-        home.key = amqp_cstring_bytes("x-saga-home");
-        home.value.kind = AMQP_FIELD_KIND_TABLE;
-        home.value.value.table = {1, &inner_};
-        headers_.push_back(home);
+        headers_.push_back(header);
         properties_.headers = {static_cast<int>(headers_.size()), headers_.data()};
     }
-    with_table(with_table const&) = delete;
-    with_table& operator=(with_table const&) = delete;
+    with_header(with_header const&) = delete;
+    with_header& operator=(with_header const&) = delete;
 
     amqp_basic_properties_t const* get() const { return &properties_; }
 
 private:
-    amqp_table_entry_t inner_{argument("name", conform::home)};
     amqp_basic_properties_t properties_;
     std::vector<amqp_table_entry_t> headers_;
 };
@@ -78,16 +73,22 @@ wire::wire(std::string const& url, std::string service)
     reads_.check_last("consuming what is sent to the home");
 }
 
-void wire::send(core::message const& message, way by, bool home_is_table)
+void wire::send(core::message const& message, way by, wire_form form)
 {
     rabbitmq::encoded_properties const properties{message, "conform"};
-    with_table const spoilt{*properties.get()};
+    auto inner = argument("name", home);
+    amqp_table_entry_t table{};
+    table.key = amqp_cstring_bytes("x-saga-home");
+    table.value.kind = AMQP_FIELD_KIND_TABLE;
+    table.value.value.table = {1, &inner};
+    with_header const other{*properties.get(),
+                            form == wire_form::home_is_table ? table : argument("x-attempt", std::int64_t{1})};
     auto const exchange = by == way::queue      ? amqp_empty_bytes
                           : by == way::given_up ? amqp_cstring_bytes(rabbitmq::parked_exchange_name)
                                                 : amqp_cstring_bytes(rabbitmq::exchange_name);
     auto const key = by == way::queue ? rabbitmq::queue_name(service_) : message.destination;
     sends_.check(amqp_basic_publish(sends_.raw(), the_channel, exchange, bytes(key), /*mandatory*/ 0, /*immediate*/ 0,
-                                    home_is_table ? spoilt.get() : properties.get(), bytes(message.body)),
+                                    form == wire_form::text ? properties.get() : other.get(), bytes(message.body)),
                  "sending a message");
     await_confirm();
 }

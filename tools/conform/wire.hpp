@@ -1,6 +1,7 @@
 // The broker, as the other services see it: what they send to the participant, and what it sends to its saga's home.
 #pragma once
 
+#include "conform/wire_form.hpp"
 #include "core/message.hpp"
 #include "rabbitmq/connection.hpp"
 
@@ -24,7 +25,7 @@ public:
     };
 
     /// Returns when the broker has it.
-    void send(core::message const& message, way by, bool home_is_table = false);
+    void send(core::message const& message, way by, wire_form form = wire_form::text);
 
     /// The next message to the home; nothing if none has arrived.
     std::optional<core::message> next();

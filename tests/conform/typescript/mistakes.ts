@@ -46,7 +46,7 @@ async function work(row: any, step: string, data: any): Promise<void> {
 async function handle(m: amqp.ConsumeMessage, givenUp: boolean): Promise<void> {
   const body = m.content.toString("utf8");
   const headers = Object.fromEntries(Object.entries(m.properties.headers ?? {})
-    .filter(([, value]) => typeof value === "string" || typeof value === "number").map(([name, value]) => [name, String(value)]));
+    .filter(([, value]) => typeof value === "string" || typeof value === "number").map(([name, value]) => [name, String(value).replace(/\0/g, "?")]));
   await db.query("BEGIN");
   const { rows } = await db.query(
     "SELECT verdict, event, scope, key, step, is_compensation, attempt, taken::text FROM skald.take($1, $2, $3, $4, $5, NULL, $6)",

@@ -121,7 +121,7 @@ func changed(r row, body []byte, data order) []byte {
 func take(d amqp.Delivery, givenUp bool) (r row) {
 	headers := map[string]string{}
 	for name, value := range d.Headers {
-		headers[name] = strings.ToValidUTF8(fmt.Sprint(value), "?")
+		headers[name] = strings.ReplaceAll(strings.ToValidUTF8(fmt.Sprint(value), "?"), "\x00", "?")
 	}
 	check(db.QueryRow(ctx, `SELECT verdict, coalesce(event, ''), coalesce(scope, ''), coalesce(key, ''),
 		       concat(step, CASE WHEN is_compensation THEN '.compensate' END), coalesce(attempt, 0), coalesce(taken::text, '')
