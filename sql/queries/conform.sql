@@ -86,6 +86,10 @@ SELECT FROM skald.control c WHERE c.scope = :scope::text AND c.key = :key::text
 -- name: conform_unsent
 SELECT count(*) AS messages FROM skald.outbox
 
+-- It was empty when the run began: these are the run's.
+-- name: conform_forget
+DELETE FROM skald.outbox
+
 -- name: conform_clock
 SELECT skald.instant(clock_timestamp()) AS at
 

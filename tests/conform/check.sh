@@ -49,6 +49,12 @@ for seed in ${SEEDS:-1 2 3 4 5}; do
   run "right-$seed" "$participant" --seed "$seed"
   expect "right-$seed" ''
 done
+# From here on, as a service is told them in production.
+for variable in DATABASE_URL AMQP_URL; do
+  printf '%s' "${!variable}" >"$folder/$variable"
+  export "${variable}_FILE=$folder/$variable"
+  unset "$variable"
+done
 run none "$mistakes none" --seed 1
 expect none ''
 known='ack_before_commit effect_outside ignores_verdict effect_after_done reject_without_rollback publishes_directly loses_members snoozes_by_ack'

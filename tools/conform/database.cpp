@@ -64,9 +64,14 @@ bool database::has_command(saga_name const& saga)
     return !connection_.run(filled_in(queries::conform_commanded{.scope = saga.first, .key = saga.second})).empty();
 }
 
-bool database::has_unsent()
+int database::unsent()
 {
-    return connection_.run(std::string{queries::conform_unsent})[0][0].as<int>() > 0;
+    return connection_.run(std::string{queries::conform_unsent})[0][0].as<int>();
+}
+
+void database::forget_unsent()
+{
+    connection_.run(std::string{queries::conform_forget});
 }
 
 std::string database::clock()

@@ -27,7 +27,8 @@ public:
     void open_gate(saga_name const& saga);
     std::vector<saga_name> snoozed(std::string const& run);
     bool has_command(saga_name const& saga);
-    bool has_unsent();
+    int unsent();
+    void forget_unsent();
     std::string clock();
 
     void read(std::string const& run, seen& into);

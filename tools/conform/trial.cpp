@@ -31,8 +31,14 @@ constexpr int stops_max = 3;
 }  // namespace
 
 trial::trial(trial_options options)
-    : options_{std::move(options)}, database_{options_.database}, wire_{options_.broker_url, options_.service}
+    : options_{std::move(options)}, database_{options_.database}, wire_{options_.broker_url, options_.service},
+      relay_{options_.relay, options_.log}
 {
+    if (auto const messages = database_.unsent(); messages > 0)
+        throw configuration_error{
+            fmt::format("the outbox of this database holds {} messages, which would be sent during the run: take a new "
+                        "database for this (scripts/stack.sh up)",
+                        messages)};
     for (int n = 0; n < options_.processes; ++n)
         processes_.push_back(std::make_unique<process>(options_.command, options_.log));
 }
@@ -40,17 +46,20 @@ trial::trial(trial_options options)
 trial::~trial()
 {
     for (auto const& one : processes_) one->kill();
+    relay_.kill();
     try {
         wire_.purge();
+        database_.forget_unsent();
     }
-    catch (rabbitmq::connection_lost const&) {
-        return;  // the next run says that the queue is not empty
+    catch (std::exception const&) {
+        return;  // the next run says that they are not empty
     }
 }
 
 seen trial::run(plan const& planned, std::vector<spoilt_message> const& spoilt)
 {
     ends_at_ = clock::now() + options_.longest;
+    relay_.start();
     start_all();
     if (!await_consumers())
         throw configuration_error{fmt::format(
@@ -212,7 +221,7 @@ void trial::open_gates()
 // Until nothing is under way any more.
 void trial::settle()
 {
-    await("an empty queue and an empty outbox", [&] { return wire_.look().ready == 0 && !database_.has_unsent(); });
+    await("an empty queue and an empty outbox", [&] { return wire_.look().ready == 0 && database_.unsent() == 0; });
     pump_for(quiet);
 }
 
@@ -253,6 +262,9 @@ void trial::send(core::message const& message, wire::way by, wire_form form)
 void trial::pump()
 {
     if (options_.is_interrupted()) throw interrupted{"ended from outside: this run says nothing"};
+    if (!relay_.is_running())
+        throw relay_ended{"the relay that was started beside the participant has ended, and has printed why: this run "
+                          "says nothing"};
     wire_.wait(glance);
     while (auto const message = wire_.next()) {
         if (take_at_home(*message, options_.run, seen_.sagas)) ++came_;

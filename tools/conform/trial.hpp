@@ -20,6 +20,7 @@ struct trial_options
 {
     std::string service;
     std::string command;
+    std::string relay;  // the command of the relay
     std::string broker_url;
     postgres::connection_options database;
     std::string log;  // of the processes; empty: stderr
@@ -38,14 +39,21 @@ struct interrupted : std::runtime_error
     using std::runtime_error::runtime_error;
 };
 
-/// Threads: one. Throws interrupted, configuration_error where the command does not consume, and what the servers'
-/// clients throw.
+/// The relay has ended: what the participant sends stays where it is, and nothing can be said of it.
+struct relay_ended : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
+/// Threads: one. Throws interrupted, relay_ended, configuration_error where the command does not consume, or can't be
+/// killed, and what the servers' clients throw.
 class trial
 {
 public:
-    /// The database is the service's, and has Skald's schema; the queues are declared.
+    /// The database is the service's, and has Skald's schema; the queues are declared. Throws configuration_error where
+    /// the outbox is not empty.
     explicit trial(trial_options options);
-    /// Leaves the participant's queue empty, as it was.
+    /// Leaves the participant's queues and its outbox empty, as they were.
     ~trial();
     trial(trial const&) = delete;
     trial& operator=(trial const&) = delete;
@@ -80,6 +88,7 @@ private:
     trial_options options_;
     database database_;
     wire wire_;
+    process relay_;
     std::vector<std::unique_ptr<process>> processes_;
     seen seen_;
     std::uint64_t came_{};        // messages at the home that said something new

@@ -142,9 +142,11 @@ wire::depth wire::look()
 
 void wire::purge()
 {
-    amqp_queue_purge(looks_.raw(), the_channel, bytes(rabbitmq::queue_name(service_)));
-    looks_.check_last("emptying the participant's queue");
-    looks_.release_buffers();
+    for (auto const& queue : {rabbitmq::queue_name(service_), rabbitmq::parked_queue_name(service_)}) {
+        amqp_queue_purge(looks_.raw(), the_channel, bytes(queue));
+        looks_.check_last("emptying the participant's queues");
+        looks_.release_buffers();
+    }
 }
 
 }  // namespace skald::conform

@@ -41,7 +41,7 @@ public:
     };
     depth look();
 
-    /// Empties it.
+    /// Empties it, and that of what the broker has given up.
     void purge();
 
 private:

@@ -138,6 +138,7 @@ conform::trial_options trial_options_of(conform_options const& options, config c
     conform::trial_options made;
     made.service = options.service;
     made.command = options.command;
+    made.relay = "exec " + core::shell_word(std::filesystem::read_symlink("/proc/self/exe")) + " relay";
     made.broker_url = settings.amqp_url;
     made.database = database_options(settings, "conform");
     made.log = options.log;
@@ -162,7 +163,8 @@ int run_conform(conform_options const& options, output const& out)
     refuse_without_broker(settings, "conform");
     worker_detail::signals const signals;
     prepare(options.service, settings);
-    // Those of the settings may have come from files.
+    // Those of the settings may have come from files, and no setting may be there twice.
+    for (auto const* const file : {"DATABASE_URL_FILE", "AMQP_URL_FILE"}) ::unsetenv(file);
     ::setenv("DATABASE_URL", settings.database_url.c_str(), 1);
     ::setenv("AMQP_URL", settings.amqp_url.c_str(), 1);
 
@@ -170,9 +172,6 @@ int run_conform(conform_options const& options, output const& out)
     auto const planned = conform::make_plan(run, options.seed, options.size);
     auto const spoilt = conform::make_spoilt(run, options.service);
     complain(fmt::format("{}: `{}`, seed {}, keys {}-...", options.service, options.command, options.seed, run));
-    conform::process relay{"exec " + core::shell_word(std::filesystem::read_symlink("/proc/self/exe")) + " relay",
-                           options.log};
-    relay.start();
     conform::trial trial{trial_options_of(options, settings, run, signals)};
     auto const shown = trial.run(planned, spoilt);
     auto const violations = conform::judge(planned, spoilt, shown);
