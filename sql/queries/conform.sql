@@ -1,7 +1,8 @@
 -- What `skald conform` asks of the participant's database, and the ledger into which the participant writes (docs/conform.md).
 
 -- The ledger's triggers say in which transaction a line was written, and whether its COMMIT waits for the disk; and hold one that trouble is to
--- come to: inside its step, or inside COMMIT. One that is refused fails as the victim of a deadlock does.
+-- come to: inside its step, or inside COMMIT. One that is refused fails as the victim of a deadlock does. That of the records holds the COMMIT of
+-- what ends a step badly: it goes with the schema.
 -- name: conform_tables
 DROP SCHEMA IF EXISTS conform CASCADE;
 CREATE SCHEMA conform;
@@ -50,10 +51,21 @@ BEGIN
     PERFORM pg_advisory_xact_lock_shared(7002, hashtext(concat_ws('|', NEW.scope, NEW.saga, NEW.step)));
     RETURN NULL;
 END $$;
+CREATE FUNCTION conform.hold_end() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(7003, hashtext(concat_ws('|', NEW.scope, NEW.key, NEW.step)));
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER conform_hold_end AFTER INSERT OR UPDATE ON skald.idempotency DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.status IN ('retrying', 'rejected')) EXECUTE FUNCTION conform.hold_end();
 CREATE TRIGGER note BEFORE INSERT ON conform.ledger FOR EACH ROW EXECUTE FUNCTION conform.note();
 CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON conform.ledger DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION conform.hold()
 
--- Whoever writes the line waits from now on: at `point` 7001 inside its step, at 7002 inside COMMIT.
+-- Whoever writes the line waits from now on: at `point` 7001 inside its step, at 7002 inside COMMIT, at 7003 where the step is rejected, has failed,
+-- or is put off, inside COMMIT.
 -- name: conform_hold
 SELECT pg_advisory_lock(:point::integer, hashtext(:line::text))
 

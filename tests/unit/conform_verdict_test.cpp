@@ -126,7 +126,7 @@ TEST_CASE("whatever is not as planned is told by its rule")
     {
         return r.shown.lines[at(s, step)];
     };
-    auto const wait = [](saga const& s) { return s.waits(); };
+    auto const wait = [](saga const& s) { return s.waits() && !s.trouble; };
     CHECK(after([&](whole_run& r) { lines(r, r.plain(), "ship") = {{"outside", 1}}; }) == "effect_outside");
     CHECK(after([&](whole_run& r) { lines(r, r.plain(), "ship")["after ack"] = 1; }) == "ignores_verdict");
     CHECK(after([&](whole_run& r) { lines(r, r.plain(), "ship") = {{"after done", 1}}; }) == "effect_after_done");
@@ -136,6 +136,7 @@ TEST_CASE("whatever is not as planned is told by its rule")
     CHECK(after([](whole_run& r) {
               r.shown.sagas[r.plain().name].events.insert(r.plain().name.second + ":ship.2.shipped");
           }) == "event_twice");
+    CHECK(after([](whole_run& r) { r.shown.sent_early.insert(r.plain().name); }) == "publishes_directly");
     CHECK(after([](whole_run& r) { r.shown.sagas[r.plain().name].data->erase("unknown-1"); }) == "loses_members");
     CHECK(after([](whole_run& r) { (*r.shown.sagas[r.plain().name].data)["cents"] = -1; }) == "loses_members");
     CHECK(after([](whole_run& r) { (*r.shown.sagas[r.plain().name].data)["new"] = 1; }) == "loses_members");
@@ -182,7 +183,8 @@ TEST_CASE("a step that nothing delivers again is told by what has come to it")
     auto const of_trouble = [](trouble what) {
         return [what](saga const& s) { return s.trouble && s.trouble->what == what && s.trouble->step == "charge"; };
     };
-    for (auto const what : {trouble::kill_in_step, trouble::kill_lost_commit, trouble::kill_kept_commit})
+    for (auto const what :
+         {trouble::kill_in_step, trouble::kill_lost_commit, trouble::kill_kept_commit, trouble::kill_in_end})
         CHECK(rule_of_lost(of_trouble(what)) == "ack_before_commit");
     for (auto const what : {trouble::cut_in_step, trouble::cut_in_commit, trouble::deadlock, trouble::lock_timeout})
         CHECK(rule_of_lost(of_trouble(what)) == "ack_without_commit");

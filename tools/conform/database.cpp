@@ -8,9 +8,9 @@ namespace {
 
 using postgres::filled_in;
 
-int point(bool in_commit)
+int point(place where)
 {
-    return in_commit ? 7002 : 7001;  // as the triggers say
+    return where == place::step ? 7001 : where == place::commit ? 7002 : 7003;  // as the triggers say
 }
 
 }  // namespace
@@ -20,14 +20,14 @@ database::database(postgres::connection_options const& options) : connection_{op
     connection_.run(std::string{queries::conform_tables});
 }
 
-void database::hold(std::string const& line, bool in_commit)
+void database::hold(std::string const& line, place where)
 {
-    connection_.run(filled_in(queries::conform_hold{.point = point(in_commit), .line = line}));
+    connection_.run(filled_in(queries::conform_hold{.point = point(where), .line = line}));
 }
 
-std::optional<int> database::held(std::string const& line, bool in_commit)
+std::optional<int> database::held(std::string const& line, place where)
 {
-    auto const rows = connection_.run(filled_in(queries::conform_held{.point = point(in_commit), .line = line}));
+    auto const rows = connection_.run(filled_in(queries::conform_held{.point = point(where), .line = line}));
     return rows.empty() ? std::nullopt : std::optional{rows[0][0].as<int>()};
 }
 

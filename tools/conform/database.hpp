@@ -17,9 +17,9 @@ public:
     /// Makes the ledger anew.
     explicit database(postgres::connection_options const& options);
 
-    /// Whoever writes this line of the ledger waits, until release(): inside its step, or in COMMIT.
-    void hold(std::string const& line, bool in_commit);
-    std::optional<int> held(std::string const& line, bool in_commit);  // the session that waits there
+    /// Whoever writes this line of the ledger, or the record of a step that ends badly, waits there until release().
+    void hold(std::string const& line, place where);
+    std::optional<int> held(std::string const& line, place where);  // the session that waits there
     void end_session(int session);
     void refuse(std::string const& line, std::string const& sqlstate, int session);  // its transaction, and no other
     void release();

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <random>
 #include <string_view>
+#include <utility>
 
 namespace skald::conform {
 namespace {
@@ -51,8 +53,12 @@ constexpr std::array waiting{
 constexpr std::array steps{"charge", "ship", "pay-out", "charge.compensate"};
 // Three and four steps: each with each within twelve.
 constexpr std::array kills_in_turn{trouble::kill_lost_commit, trouble::kill_kept_commit, trouble::kill_in_step};
-constexpr std::array other_troubles{trouble::cut_in_step, trouble::cut_in_commit, trouble::deadlock,
-                                    trouble::lock_timeout};
+constexpr std::array cuts{trouble::cut_in_step, trouble::cut_in_commit};
+constexpr std::array refusals{trouble::deadlock, trouble::lock_timeout};
+// Killed where that is written: by the step that it comes to.
+constexpr std::array bad_ends{std::pair{"ship", kind{"a saga that ship rejects", "ship"}},
+                              std::pair{"charge", kind{"a saga with a fault in charge", "", "charge", 1}},
+                              std::pair{"charge", kind{"a saga that waits in charge", "", "", 0, "charge"}}};
 static_assert(kills_min == steps.size() * kills_in_turn.size());
 constexpr int behind_a_stop = 16;
 constexpr std::int64_t beyond_32_bits = 10'000'000'019;
@@ -108,9 +114,12 @@ public:
 
     saga make_troubled(std::string_view step, trouble what)
     {
-        bool const undoes = step == "charge.compensate";
-        auto made = make(undoes ? kind{"a saga that ship rejects", "ship"} : kinds[0], "",
-                         is_kill(what) ? "-killed" : "-troubled");
+        return make_troubled(step, what,
+                             step == "charge.compensate" ? kind{"a saga that ship rejects", "ship"} : kinds[0]);
+    }
+    saga make_troubled(std::string_view step, trouble what, kind const& of)
+    {
+        auto made = make(of, "", is_kill(what) ? "-killed" : "-troubled");
         made.trouble = planned_trouble{std::string{step}, what};
         return made;
     }
@@ -221,9 +230,16 @@ plan make_plan(std::string const& run, std::uint64_t seed, plan_size const& size
     next.shuffle(made.duplicated);
     for (std::size_t n = 0; n < static_cast<std::size_t>(size.kills); ++n)
         made.alone.push_back(next.make_troubled(steps[n % steps.size()], kills_in_turn[n % kills_in_turn.size()]));
-    for (auto const what : other_troubles)
+    for (auto const& [step, of] : bad_ends) made.alone.push_back(next.make_troubled(step, trouble::kill_in_end, of));
+    for (auto const what : refusals)
         for (auto const* const step : steps) made.alone.push_back(next.make_troubled(step, what));
     next.shuffle(made.alone);
+    // Last: what ends a process shortly after a cut is forgiven.
+    std::vector<saga> cut;
+    for (auto const what : cuts)
+        for (auto const* const step : steps) cut.push_back(next.make_troubled(step, what));
+    next.shuffle(cut);
+    std::ranges::move(cut, std::back_inserter(made.alone));
     for (int n = 0; n < waits; ++n)
         made.alone.push_back(next.make(waiting[static_cast<std::size_t>(n) % waiting.size()], "", "-waits"));
     for (int n = 0; n < size.processes + behind_a_stop; ++n) {

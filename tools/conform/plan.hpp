@@ -17,12 +17,14 @@ namespace skald::conform {
 inline constexpr char const* home = "conform";
 inline constexpr char const* events = "conform.events";
 
-/// What comes to a transaction that is held where the line of its step is written, or in its COMMIT. All processes are
-/// killed, and COMMIT fails or succeeds; or its session is ended, or its statement refused, and the processes live on.
+/// What comes to a transaction that is held where the line of its step is written, or in its COMMIT, or in the COMMIT
+/// of what ends it badly. All processes are killed, and COMMIT fails or succeeds; or its session is ended, or its
+/// statement refused, and the processes live on.
 enum class trouble {
     kill_in_step,
     kill_lost_commit,
     kill_kept_commit,
+    kill_in_end,
     cut_in_step,
     cut_in_commit,
     deadlock,
@@ -31,11 +33,16 @@ enum class trouble {
 
 constexpr bool is_kill(trouble what)
 {
-    return what <= trouble::kill_kept_commit;
+    return what <= trouble::kill_in_end;
 }
-constexpr bool is_in_commit(trouble what)
+enum class place { step, commit, end };
+
+constexpr place place_of(trouble what)
 {
-    return what == trouble::kill_lost_commit || what == trouble::kill_kept_commit || what == trouble::cut_in_commit;
+    if (what == trouble::kill_in_end) return place::end;
+    return what == trouble::kill_lost_commit || what == trouble::kill_kept_commit || what == trouble::cut_in_commit
+               ? place::commit
+               : place::step;
 }
 constexpr bool is_cut(trouble what)
 {
@@ -82,7 +89,7 @@ struct saga
 struct plan
 {
     std::vector<saga> duplicated;
-    std::vector<saga> alone;  // first those with a trouble, then those that wait
+    std::vector<saga> alone;  // first those with a trouble, of these last the cuts; then those that wait
     std::vector<saga>
         at_stop;  // without duplicates too; one for each process, which is held, and what then waits behind it
 
@@ -100,7 +107,7 @@ struct plan_size
     int sagas{60}, kills{12}, processes{2};
 };
 
-/// Of kills, no fewer than each step in each place.
+/// Of kills in a step or in its COMMIT, no fewer than each step in each place.
 inline constexpr int kills_min = 12;
 
 plan make_plan(std::string const& run, std::uint64_t seed, plan_size const& size);

@@ -40,7 +40,9 @@ struct parked_row
 struct seen
 {
     std::map<saga_name, told> sagas;
-    std::set<saga_name> struck;  // where the planned trouble has come
+    std::set<saga_name> struck;      // where the planned trouble has come
+    std::set<saga_name> not_held;    // which no process had taken when all of them got SIGTERM
+    std::set<saga_name> sent_early;  // whose `shipped` came while the COMMIT of ship was held
     std::map<step_name, step_record> records;
     std::map<step_name, std::map<std::string, int>> lines;  // of the ledger: where they were written, and how many
     std::map<step_name, std::set<std::int64_t>> cents;      // in these lines

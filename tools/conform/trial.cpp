@@ -159,13 +159,13 @@ void trial::send_again(saga const& s)
 
 void trial::trouble_in(saga const& s)
 {
-    bool const in_commit = is_in_commit(s.trouble->what);
+    auto const where = place_of(s.trouble->what);
     auto const line = s.line(s.trouble->step);
-    database_.hold(line, in_commit);
+    database_.hold(line, where);
     send_first(s, wire::way::queue);
     std::optional<int> session;
     await(fmt::format("{} of {}, which is held there", s.trouble->step, s.name.second),
-          [&] { return (session = database_.held(line, in_commit)).has_value(); });
+          [&] { return (session = database_.held(line, where)).has_value() || has_ended(s); });
     if (session) strike(s, *session);
     database_.release();
     if (!session || !is_kill(s.trouble->what)) return;
@@ -177,6 +177,11 @@ void trial::strike(saga const& s, int session)
 {
     auto const what = s.trouble->what;
     seen_.struck.insert(s.name);
+    if (s.trouble->step == "ship" && place_of(what) == place::commit) {
+        pump_for(quiet);
+        if (auto const told = seen_.sagas.find(s.name); told != seen_.sagas.end() && !told->second.events.empty())
+            seen_.sent_early.insert(s.name);
+    }
     if (is_kill(what)) kill_all();
     if (what == trouble::deadlock) return database_.refuse(s.line(s.trouble->step), "40P01", session);
     if (what == trouble::lock_timeout) return database_.refuse(s.line(s.trouble->step), "55P03", session);
@@ -184,13 +189,12 @@ void trial::strike(saga const& s, int session)
     if (!is_kill(what)) may_end_until_ = clock::now() + after_a_cut;
 }
 
-// The first sagas hold one process each, so that it has prefetched the others when it is told to end.
+// The first sagas hold each consumer, so that it has prefetched the others when it is told to end.
 void trial::stop_under_load(std::vector<saga> const& all)
 {
-    auto const holders = std::min(processes_.size(), all.size());
-    for (std::size_t n = 0; n < holders; ++n) database_.hold(all[n].line("charge"), false);
-    for (std::size_t n = 0; n < holders; ++n) send_first(all[n], wire::way::queue);
-    await("charge, which is held", [&] { return database_.held(all[0].line("charge"), false).has_value(); });
+    auto const holders =
+        std::clamp<std::size_t>(wire_.look().consumers, processes_.size(), all.size() - processes_.size());
+    hold_each_process(all, holders);
     for (std::size_t n = holders; n < all.size(); ++n) send_first(all[n], wire::way::queue);
     pump_for(quiet);
     terminate_all();
@@ -198,6 +202,23 @@ void trial::stop_under_load(std::vector<saga> const& all)
     database_.release();
     await_ends();
     start_all();
+    await_consumers();
+}
+
+// A process with several consumers may run one step at a time: then fewer are held, and no fewer than the processes.
+void trial::hold_each_process(std::vector<saga> const& all, std::size_t holders)
+{
+    for (std::size_t n = 0; n < holders; ++n) database_.hold(all[n].line("charge"), place::step);
+    for (std::size_t n = 0; n < holders; ++n) send_first(all[n], wire::way::queue);
+    auto const enough_at = clock::now() + quiet;
+    std::set<saga_name> free;
+    await("charge, which each process holds", [&] {
+        free.clear();
+        for (std::size_t n = 0; n < holders; ++n)
+            if (!database_.held(all[n].line("charge"), place::step)) free.insert(all[n].name);
+        return free.empty() || (holders - free.size() >= processes_.size() && clock::now() > enough_at);
+    });
+    if (holders - free.size() < processes_.size()) seen_.not_held = std::move(free);
 }
 
 void trial::await_end_of(std::vector<saga> const& all)

@@ -72,6 +72,7 @@ private:
     void stop_under_load(std::vector<saga> const& all);
     void open_gates();
     void settle();
+    void hold_each_process(std::vector<saga> const& all, std::size_t holders);
     void terminate_all();
     void await_ends();
     void stop_and_count();

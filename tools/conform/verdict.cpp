@@ -19,7 +19,8 @@ struct rule
 // In the order in which they are told: what says most about the cause comes first.
 constexpr std::array rules{
     rule{"not_finished", "look at what it waited for; give a slow program more time (--at-most)"},
-    rule{"ack_before_commit", "ack a delivery when COMMIT has returned, and not before"},
+    rule{"ack_before_commit",
+         "ack a delivery when COMMIT has returned, of the step or of skald.fail() and its like, and not before"},
     rule{"ack_without_commit",
          "where the transaction has failed, run the delivery again, or requeue it; and remember nothing of it"},
     rule{"ack_at_sigterm", "after SIGTERM, ack what has committed, and no other delivery"},
@@ -163,11 +164,16 @@ private:
 
     static std::string in_words(trouble what)
     {
-        if (is_kill(what))
-            return fmt::format("all processes were killed inside {}", is_in_commit(what) ? "its COMMIT" : "the step");
+        if (is_kill(what)) return fmt::format("all processes were killed inside {}", where(what, "its COMMIT"));
         if (what == trouble::deadlock) return "its transaction was the victim of a deadlock";
         if (what == trouble::lock_timeout) return "its transaction has waited for a lock for too long (55P03)";
-        return fmt::format("its connection broke inside {}", is_in_commit(what) ? "COMMIT" : "the step");
+        return fmt::format("its connection broke inside {}", where(what, "COMMIT"));
+    }
+
+    static std::string_view where(trouble what, std::string_view commit)
+    {
+        auto const in = place_of(what);
+        return in == place::step ? "the step" : in == place::commit ? commit : "the COMMIT of how it ended badly";
     }
 
     void examine_amount(saga const& s, std::string const& step)
@@ -243,6 +249,8 @@ private:
         bool const is_done = record_of(name).status == "completed";
         if (!is_done && !of.events.empty())
             add("publishes_directly", name, fmt::format("`shipped` was sent, and ship has not committed: {}", s.what));
+        else if (shown_.sent_early.contains(s.name))
+            add("publishes_directly", name, "`shipped` was sent while the COMMIT of ship was held");
         else if (of.events.size() > 1)
             add(std::ranges::all_of(of.events, [&](auto const& id) { return is_of_publish(id, s); })
                     ? "event_twice"
