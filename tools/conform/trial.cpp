@@ -22,6 +22,7 @@ constexpr auto glance = 20ms;
 constexpr auto copies_within = 2s;
 constexpr auto copies_patience = 60s;
 constexpr auto stop_patience = 10s;
+constexpr auto gone_patience = 10s;     // until the broker has seen that they are gone
 constexpr auto quiet = 1s;              // what is held unacked by a process no figure shows
 constexpr auto after_a_cut = 10s;       // a process may end because its connection has broken
 constexpr auto command_patience = 60s;  // until it consumes
@@ -48,6 +49,7 @@ trial::~trial()
     for (auto const& one : processes_) one->kill();
     relay_.kill();
     try {
+        await_no_consumers();  // what they had comes back then
         wire_.purge();
         database_.forget_unsent();
     }
@@ -95,16 +97,29 @@ void trial::kill_all()
 {
     for (auto const& one : processes_) one->kill();
     ++seen_.kills;
+    await_no_consumers();
 }
 
 bool trial::await_consumers()
 {
     auto const until = clock::now() + command_patience;
+    auto const ended = seen_.ended_by_itself;
     while (wire_.look().consumers < processes_.size()) {
         pump();
-        if (seen_.ended_by_itself >= false_starts_max || clock::now() > std::min(until, ends_at_)) return false;
+        if (seen_.ended_by_itself >= ended + false_starts_max || clock::now() > std::min(until, ends_at_)) return false;
     }
     return true;
+}
+
+// A program that lives on is neither killed nor ended, and its deliveries do not come back.
+void trial::await_no_consumers()
+{
+    for (auto const until = clock::now() + gone_patience; wire_.look().consumers > 0; wire_.wait(glance))
+        if (clock::now() > until)
+            throw configuration_error{fmt::format(
+                "`{}` has ended, and something that it started consumes the queue skald.{}: begin the command with "
+                "`exec`, and start the program in its process group (no `docker run`, no `setsid`)",
+                options_.command, options_.service)};
 }
 
 void trial::send_duplicated(plan const& planned, std::vector<spoilt_message> const& spoilt)
@@ -186,7 +201,9 @@ void trial::strike(saga const& s, int session)
     if (what == trouble::deadlock) return database_.refuse(s.line(s.trouble->step), "40P01", session);
     if (what == trouble::lock_timeout) return database_.refuse(s.line(s.trouble->step), "55P03", session);
     if (what != trouble::kill_kept_commit) database_.end_session(session);
-    if (!is_kill(what)) may_end_until_ = clock::now() + after_a_cut;
+    if (!is_cut(what)) return;
+    may_end_ = (clock::now() > may_end_until_ ? 0 : may_end_) + 1;
+    may_end_until_ = clock::now() + after_a_cut;
 }
 
 // The first sagas hold each consumer, so that it has prefetched the others when it is told to end.
@@ -198,7 +215,7 @@ void trial::stop_under_load(std::vector<saga> const& all)
     for (std::size_t n = holders; n < all.size(); ++n) send_first(all[n], wire::way::queue);
     pump_for(quiet);
     terminate_all();
-    for (auto const until = clock::now() + quiet; clock::now() < until;) wire_.wait(glance);
+    look_away_for(quiet);
     database_.release();
     await_ends();
     start_all();
@@ -256,6 +273,7 @@ void trial::await_ends()
     auto const until = clock::now() + stop_patience;
     for (auto const& one : processes_)
         if (!one->await_end(until)) ++seen_.not_stopped;
+    await_no_consumers();
 }
 
 // What no process has acked comes back when it ends. A process may be in the middle of a copy when it is told to.
@@ -264,10 +282,12 @@ void trial::stop_and_count()
     for (int stops = 0; stops < stops_max; ++stops) {
         if (stops > 0) {
             start_all();
+            await_consumers();
             settle();
         }
         terminate_all();
         await_ends();
+        look_away_for(quiet);
         seen_.left = wire_.look().ready;
         if (seen_.left == 0) return;
     }
@@ -298,11 +318,17 @@ void trial::pump_for(std::chrono::milliseconds time)
     for (auto const until = clock::now() + time; clock::now() < until;) pump();
 }
 
+void trial::look_away_for(std::chrono::milliseconds time)
+{
+    for (auto const until = clock::now() + time; clock::now() < until;) wire_.wait(glance);
+}
+
 void trial::look_after()
 {
     for (auto const& one : processes_) {
         if (one->is_running()) continue;
-        if (clock::now() > may_end_until_) ++seen_.ended_by_itself;
+        if (may_end_ > 0 && clock::now() <= may_end_until_) --may_end_;
+        else ++seen_.ended_by_itself;
         one->start();
     }
 }

@@ -64,6 +64,7 @@ private:
     void start_all();
     void kill_all();
     bool await_consumers();
+    void await_no_consumers();
     void send_duplicated(plan const& planned, std::vector<spoilt_message> const& spoilt);
     void send_again(saga const& s);
     void send_first(saga const& s, wire::way by);
@@ -85,6 +86,7 @@ private:
     bool await(std::string_view what, std::function<bool()> const& condition);
     void await_end_of(std::vector<saga> const& all);
     void pump_for(std::chrono::milliseconds time);
+    void look_away_for(std::chrono::milliseconds time);  // whoever ends is not started again
 
     trial_options options_;
     database database_;
@@ -94,6 +96,7 @@ private:
     seen seen_;
     std::uint64_t came_{};        // messages at the home that said something new
     std::set<saga_name> opened_;  // gates
+    int may_end_{};               // processes, whose connection was cut
     std::chrono::steady_clock::time_point ends_at_, may_end_until_;
 };
 
