@@ -149,6 +149,10 @@ TEST_CASE("whatever is not as planned is told by its rule")
           "does_not_wait");
     CHECK(after([&](whole_run& r) { lines(r, r.plain(), "ship")["inside"] = 2; }) == "effect_twice");
     CHECK(after([](whole_run& r) { r.shown.lines.erase(at(r.plain(), "ship")); }) == "effect_lost");
+    CHECK(after([](whole_run& r) {
+              r.shown.lines.erase(at(r.plain(), "pay-out"));
+              r.shown.records.erase(at(r.plain(), "pay-out"));
+          }) == "effect_lost");
     CHECK(after([&](whole_run& r) {
               lines(r, r.find([](saga const& s) { return s.is_cancelled; }), "charge")["inside"] = 1;
           }) == "effect_not_due");
@@ -168,6 +172,7 @@ TEST_CASE("whatever is not as planned is told by its rule")
     CHECK(after([](whole_run& r) { r.shown.left = 1; }) == "never_acked");
     CHECK(after([](whole_run& r) { r.shown.ended_by_itself = 1; }) == "ends_by_itself");
     CHECK(after([](whole_run& r) { r.shown.struck.erase(r.shown.struck.begin()); }) == "not_tried");
+    CHECK(after([](whole_run& r) { r.shown.not_held.insert(r.planned.at_stop.front().name); }) == "not_tried");
     CHECK(after([](whole_run& r) { r.shown.not_stopped = 1; }) == "ignores_sigterm");
     CHECK(after([](whole_run& r) { r.shown.not_flushed.insert(at(r.plain(), "ship")); }) == "commit_not_durable");
 }
@@ -212,14 +217,43 @@ TEST_CASE("a fault that the data ask for must show in the attempts")
     CHECK(after([&](whole_run& r) { r.shown.records[at(r.find(has_faults), "ship")].attempts = 2; }) == "hides_fault");
 }
 
-TEST_CASE("in a run whose time was over, what stands is not said to be lost")
+TEST_CASE("what is still in the queue or in the outbox is not said to be lost")
+{
+    auto const rule_with = [](std::function<void(seen&)> const& change) {
+        whole_run r;
+        lose(r, r.find([](saga const& s) { return s.is_at_stop; }));
+        change(r.shown);
+        return r.first_rule();
+    };
+    CHECK(rule_with([](seen&) {}) == "ack_at_sigterm");
+    CHECK(rule_with([](seen& shown) { shown.left = 1; }) == "never_acked");
+    CHECK(rule_with([](seen& shown) { shown.unsent = 1; }) == "stands");
+}
+
+TEST_CASE("in a run whose time was over, what is missing is neither said to be lost nor a violation")
 {
     whole_run r;
     r.shown.waited_for = "the end of a saga";
-    auto const& s = r.find([](saga const& one) { return one.is_at_stop; });
-    lose(r, s);
+    lose(r, r.find([](saga const& one) { return one.is_at_stop; }));
+    r.shown.parked.pop_back();
+    r.shown.left = 1;
     auto const found = judge(r.planned, r.spoilt, r.shown);
-    REQUIRE(found.size() == 2);
     CHECK(found.front().rule == "not_finished");
     CHECK(found.back().rule == "stands");
+    for (auto const& one : found) CHECK(one.is_open);
+    r.shown.lines[at(r.plain(), "ship")]["inside"] = 2;
+    CHECK(std::ranges::count(judge(r.planned, r.spoilt, r.shown), false, &violation::is_open) == 1);
+}
+
+TEST_CASE("a trouble that has not come is no violation, and each step that ends badly has one")
+{
+    whole_run r;
+    r.shown.struck.clear();
+    for (auto const& one : judge(r.planned, r.spoilt, r.shown)) CHECK((one.rule == "not_tried" && one.is_open));
+    auto const ends = [](saga const& s) { return s.trouble && s.trouble->what == trouble::kill_in_end; };
+    CHECK(std::ranges::count_if(r.planned.alone, ends) == 3);
+    auto const first_cut =
+        std::ranges::find_if(r.planned.alone, [](saga const& s) { return s.trouble && is_cut(s.trouble->what); });
+    CHECK(std::all_of(first_cut, r.planned.alone.end(),
+                      [](saga const& s) { return !s.trouble || is_cut(s.trouble->what); }));
 }

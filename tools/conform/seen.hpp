@@ -49,6 +49,7 @@ struct seen
     std::set<step_name> not_flushed;                        // whose COMMIT has not waited for the disk
     std::vector<parked_row> parked;
     std::uint32_t left{};    // deliveries, in the queue
+    int unsent{};            // messages, in the outbox
     int ended_by_itself{};   // processes
     int not_stopped{};       // processes that SIGTERM has not ended
     std::string waited_for;  // when the time of the run was over; empty: it was not

@@ -289,6 +289,7 @@ void trial::stop_and_count()
         await_ends();
         look_away_for(quiet);
         seen_.left = wire_.look().ready;
+        seen_.unsent = database_.unsent();
         if (seen_.left == 0) return;
     }
 }

@@ -16,6 +16,13 @@ struct rule
     std::string_view name, remedy;
 };
 
+// Of these, and of nothing else, a run says that it could not find out.
+constexpr std::array open_rules{std::string_view{"not_finished"}, std::string_view{"not_tried"}};
+// Something is not there yet: in a run whose time was over, it may still come.
+constexpr std::array rules_of_missing{std::string_view{"event_lost"}, std::string_view{"not_reported"},
+                                      std::string_view{"not_parked"}, std::string_view{"never_acked"},
+                                      std::string_view{"stands"}};
+
 // In the order in which they are told: what says most about the cause comes first.
 constexpr std::array rules{
     rule{"not_finished", "look at what it waited for; give a slow program more time (--at-most)"},
@@ -86,6 +93,9 @@ public:
         planned_.for_each([this](saga const& one) { examine(one); });
         for (auto const& one : spoilt) examine(one);
         examine_others();
+        for (auto& one : found_)
+            one.is_open =
+                is_in(open_rules, one.rule) || (!shown_.waited_for.empty() && is_in(rules_of_missing, one.rule));
         std::ranges::stable_sort(found_, {}, [](violation const& one) { return rank(one.rule); });
         return std::move(found_);
     }
@@ -95,6 +105,11 @@ private:
     {
         found_.push_back(
             {std::string{rule_name}, std::move(step), std::move(what), std::string{rules[rank(rule_name)].remedy}});
+    }
+
+    static bool is_in(auto const& names, std::string_view name)
+    {
+        return std::ranges::find(names, name) != names.end();
     }
 
     static step_name at(saga const& s, std::string const& step) { return {s.name.first, s.name.second, step}; }
@@ -116,10 +131,10 @@ private:
         examine_faults(s);
         examine_events(s, of);
         if (of.ends.empty()) return examine_standing(s);
-        if (s.trouble && of.ends == s.ends && !shown_.struck.contains(s.name))
-            add("not_tried", at(s, s.trouble->step),
-                "its line of the ledger was not written while the run waited for it: nothing is shown of what was to "
-                "come to it");
+        if (of.ends == s.ends) {
+            examine_untried(s);
+            examine_due(s);
+        }
         if (of.ends != s.ends)
             add("wrong_end", at(s, ""), fmt::format("{} must end {}, and is {}", s.what, s.ends, of.ends));
         if (of.data)
@@ -135,12 +150,33 @@ private:
             expect_parked(at(s, "charge"), "mismatch", "charge was sent once more with another body");
     }
 
-    // A saga that has not ended.
+    void examine_untried(saga const& s)
+    {
+        if (s.trouble && !shown_.struck.contains(s.name))
+            add("not_tried", at(s, s.trouble->step),
+                "its line of the ledger was not written while the run waited for it: nothing is shown of what was to "
+                "come to it");
+        if (shown_.not_held.contains(s.name))
+            add("not_tried", at(s, "charge"),
+                "no process had taken it when all of them got SIGTERM: nothing is shown of how they end with work");
+    }
+
+    // Of a saga that has ended as planned. What is recorded and without a line is told with the lines.
+    void examine_due(saga const& s)
+    {
+        for (auto const& step : s.effects)
+            if (auto const name = at(s, step); record_of(name).status.empty() && !shown_.lines.contains(name))
+                add("effect_lost", name,
+                    fmt::format("the saga is {}, and the step is neither recorded nor in the ledger", s.ends));
+    }
+
+    // A saga that has not ended. What is still under way is not lost.
     void examine_standing(saga const& s)
     {
-        if (shown_.waited_for.empty() && names_what_is_lost(s)) return;
+        bool const is_over = shown_.waited_for.empty() && shown_.left == 0 && shown_.unsent == 0;
+        if (is_over && names_what_is_lost(s)) return;
         std::string const waits_at = s.data["waits_at"];
-        if (shown_.waited_for.empty() && s.waits() && record_of(at(s, waits_at)).snoozes == 0)
+        if (is_over && s.waits() && record_of(at(s, waits_at)).snoozes == 0)
             return add("snoozes_by_ack", at(s, waits_at),
                        "it was to wait, its delivery is gone, and no snooze is recorded: the saga stands");
         add("stands", at(s, ""), fmt::format("{} has not ended", s.what));

@@ -16,9 +16,10 @@ struct violation
     step_name step;    // of which it was seen; empty: of none
     std::string what;
     std::string remedy;
+    bool is_open{};  // no violation, but what could not be found out
 };
 
-/// Ordered by rule, the most telling first.
+/// Ordered by rule, the most telling first. Where the time of the run was over, what is missing may only be slow: open.
 std::vector<violation> judge(plan const& planned, std::vector<spoilt_message> const& spoilt, seen const& shown);
 
 }  // namespace skald::conform
