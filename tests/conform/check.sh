@@ -35,6 +35,19 @@ run() {
   fi
 }
 
+# refused NAME CODE TEXT COMMAND: it says nothing of the participant, but TEXT.
+refused() {
+  local code=0
+  "$root/build/tools/skald" conform --service payments --command "$4" --log "$folder/$1.log" --seed 1 --sagas 20 --patience 6s \
+    >"$folder/$1.txt" 2>&1 || code=$?
+  if [[ $code != "$2" ]] || ! grep -q "$3" "$folder/$1.txt"; then
+    echo "conform: $language, $1: exit code $code, and not $2: $3" >&2
+    cat "$folder/$1.txt" >&2
+    exit 1
+  fi
+  echo "conform: $language, $1: refused"
+}
+
 # expect NAME RULE: what run() has said.
 expect() {
   if [[ $rule != "$2" ]]; then
@@ -60,8 +73,15 @@ expect none ''
 known='ack_before_commit effect_outside ignores_verdict effect_after_done reject_without_rollback publishes_directly loses_members snoozes_by_ack'
 # What the loop does is the same in each language, so that one is enough for what came later.
 [[ $language != python ]] || known+=' ack_without_commit acks_deadlock=ack_without_commit remembers_before_commit=ack_without_commit ack_at_sigterm
-  wrong_amount event_twice hides_fault commit_not_durable'
+  wrong_amount event_twice hides_fault commit_not_durable ack_before_fail=ack_before_commit publishes_before_commit=publishes_directly
+  publishes_after_commit=event_lost effect_lost effect_twice does_not_wait leaves_parked=not_parked never_acks=never_acked
+  dies_of_poison=ends_by_itself ignores_sigterm'
 for mistake in ${MISTAKES:-$known}; do
   run "${mistake%=*}" "$mistakes ${mistake%=*}" --seed 1 --sagas 20 --patience 6s
   expect "${mistake%=*}" "${mistake#*=}"
 done
+if [[ $language == python ]]; then
+  refused relay 1 'the relay that was started' "kill \$(pgrep -P \$PPID -f 'skald relay\$'); $mistakes none"
+  # Last: the program lives on until the broker has gone.
+  refused setsid 2 'begin the command with .exec.' "setsid --wait ${mistakes#exec } none"
+fi

@@ -1,5 +1,5 @@
 """A participant on the functions of docs/languages.md alone, without the SDK, and what one may do wrong: skald conform must name it.
-The first argument is the mistake; `none`: it is right."""
+The first argument is the mistake; `none`: it is right, and does what is unusual and allowed."""
 
 import json
 import os
@@ -49,21 +49,29 @@ def write(on: psycopg.Connection[Any], row: dict[str, Any], step: str, data: dic
     cents = data["cents"]
     if MISTAKE == "wrong_amount":  # refunds what it remembers
         cents = charged.setdefault(row["key"], cents) if step == "charge" else charged.get(row["key"], 0)
-    on.execute("INSERT INTO conform.ledger (scope, saga, step, cents) VALUES (%s, %s, %s, %s)", (row["scope"], row["key"], step, cents))
+    for _ in range(0 if (MISTAKE, step) == ("effect_lost", "pay-out") else 2 if MISTAKE == "effect_twice" else 1):
+        on.execute("INSERT INTO conform.ledger (scope, saga, step, cents) VALUES (%s, %s, %s, %s)", (row["scope"], row["key"], step, cents))
+
+
+def shipped(row: dict[str, Any]) -> bytes:
+    return json.dumps({"saga": row["key"]}).encode()
+
+
+def publish_directly(row: dict[str, Any], step: str) -> None:
+    properties = pika.BasicProperties(type="shipped", message_id=f"{row['key']}:{step}.1.shipped", headers={"x-saga-scope": row["scope"]})
+    channel.basic_publish("skald", "conform.events", shipped(row), properties)
 
 
 def publish(row: dict[str, Any], step: str) -> None:
-    body = json.dumps({"saga": row["key"]}).encode()
     if MISTAKE == "publishes_directly":
-        properties = pika.BasicProperties(type="shipped", message_id=f"{row['key']}:{step}.1.shipped", headers={"x-saga-scope": row["scope"]})
-        channel.basic_publish("skald", "conform.events", body, properties)
-    else:
+        publish_directly(row, step)
+    elif MISTAKE not in ("publishes_before_commit", "publishes_after_commit"):
         for _ in range(2 if MISTAKE == "event_twice" else 1):
-            db.execute("SELECT skald.publish(%s, 'conform.events', 'shipped', %s)", (row["taken"], body))
+            db.execute("SELECT skald.publish(%s, 'conform.events', 'shipped', %s)", (row["taken"], shipped(row)))
 
 
 def work(row: dict[str, Any], step: str, data: dict[str, Any]) -> None:
-    if MISTAKE != "effect_after_done":
+    if MISTAKE != "effect_after_done" and (MISTAKE, step) != ("none", "pay-out"):
         write(other if MISTAKE == "effect_outside" else db, row, step, data)
     if step == "ship":
         publish(row, step)
@@ -71,17 +79,34 @@ def work(row: dict[str, Any], step: str, data: dict[str, Any]) -> None:
         raise RuntimeError("as the data say")
     if data["rejects_at"] == step:
         raise Reject("as the data say")
-    if data["waits_at"] == step and not db.execute("SELECT FROM conform.gate WHERE scope = %s AND saga = %s", (row["scope"], row["key"])).rowcount:
+    if MISTAKE != "does_not_wait" and data["waits_at"] == step and not db.execute("SELECT FROM conform.gate WHERE scope = %s AND saga = %s", (row["scope"], row["key"])).rowcount:
         raise Snooze
     if step == "charge" and data["marks"]:
         data["receipt"] = row["key"]
 
 
 def take(body: bytes, properties: Any, given_up: bool) -> dict[str, Any]:
-    headers = {name: str(value) for name, value in (properties.headers or {}).items() if isinstance(value, (str, int))}
+    headers = {name: str(value).replace("\0", "\\x00") for name, value in (properties.headers or {}).items() if isinstance(value, (str, int))}
+    if MISTAKE == "dies_of_poison" and headers.get("x-attempt") == "first" and "x-delivery-count" not in headers:
+        os._exit(1)
     with db.cursor(row_factory=psycopg.rows.dict_row) as cursor:
         return cursor.execute("SELECT verdict, event, scope, key, step, is_compensation, attempt, taken::text FROM skald.take(%s, %s, %s, %s, %s, NULL, %s)",
-                              (properties.type or "", json.dumps(headers), body, STEPS, properties.message_id, given_up)).fetchone()
+                              (properties.type or "", json.dumps(headers), body, STEPS, None if MISTAKE == "none" else properties.message_id, given_up)).fetchone()
+
+
+def end(row: dict[str, Any], step: str, body: bytes, data: dict[str, Any], why: Exception) -> None:
+    if isinstance(why, Snooze):
+        if MISTAKE != "snoozes_by_ack":
+            db.execute("SELECT skald.snooze(%s, %s, interval '100 ms')", (row["taken"], body))
+    elif isinstance(why, Reject):
+        if MISTAKE == "reject_without_rollback":
+            db.execute("BEGIN")
+            write(db, row, step, data)
+        db.execute("SELECT skald.reject(%s, %s, %s)", (row["taken"], body, str(why)))
+        if MISTAKE == "reject_without_rollback":
+            db.execute("COMMIT")
+    else:
+        db.execute("SELECT skald.fail(%s, %s, %s)", (row["taken"], body, str(why)))
 
 
 def handle(delivery: Any, properties: Any, body: bytes, given_up: bool) -> None:
@@ -98,7 +123,7 @@ def handle(delivery: Any, properties: Any, body: bytes, given_up: bool) -> None:
         if MISTAKE == "ignores_verdict" and row["event"] == "step.duplicate":
             write(db, row, step, json.loads(body))
         db.execute("COMMIT")
-        return channel.basic_ack(delivery.delivery_tag)
+        return None if MISTAKE == "never_acks" and properties.type == "skald.control" else channel.basic_ack(delivery.delivery_tag)
     data = json.loads(body)
     before = json.dumps(data)
     try:
@@ -107,26 +132,25 @@ def handle(delivery: Any, properties: Any, body: bytes, given_up: bool) -> None:
             data = {name: value for name, value in data.items() if name in KNOWN}
         sent = body if json.dumps(data) == before else json.dumps(data).encode()
         db.execute("SELECT skald.done(%s, %s)", (row["taken"], sent))
+        if (MISTAKE, step) == ("none", "pay-out"):
+            write(db, row, step, data)
+        if (MISTAKE, step) == ("publishes_before_commit", "ship"):
+            publish_directly(row, step)
         if MISTAKE == "ack_before_commit":
             channel.basic_ack(delivery.delivery_tag)
         db.execute("COMMIT")
         if MISTAKE == "effect_after_done":
             write(db, row, step, data)
+        if (MISTAKE, step) == ("publishes_after_commit", "ship"):
+            publish_directly(row, step)
         if MISTAKE != "ack_before_commit":
             channel.basic_ack(delivery.delivery_tag)
         return None
-    except Reject as error:
+    except (Reject, Snooze, RuntimeError) as error:
         db.execute("ROLLBACK")
-        if MISTAKE == "reject_without_rollback":
-            db.execute("BEGIN")
-            write(db, row, step, data)
-        db.execute("SELECT skald.reject(%s, %s, %s)", (row["taken"], body, str(error)))
-        if MISTAKE == "reject_without_rollback":
-            db.execute("COMMIT")
-    except Snooze:
-        db.execute("ROLLBACK")
-        if MISTAKE != "snoozes_by_ack":
-            db.execute("SELECT skald.snooze(%s, %s, interval '100 ms')", (row["taken"], body))
+        if MISTAKE == "ack_before_fail":
+            channel.basic_ack(delivery.delivery_tag)
+        end(row, step, body, data, error)
     except (psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable):
         db.execute("ROLLBACK")
         if MISTAKE == "acks_deadlock":
@@ -138,10 +162,8 @@ def handle(delivery: Any, properties: Any, body: bytes, given_up: bool) -> None:
         if MISTAKE == "ack_without_commit":
             return channel.basic_ack(delivery.delivery_tag)
         return handle(delivery, properties, body, given_up)
-    except RuntimeError as error:
-        db.execute("ROLLBACK")
-        db.execute("SELECT skald.fail(%s, %s, %s)", (row["taken"], body, str(error)))
-    channel.basic_ack(delivery.delivery_tag)
+    if MISTAKE != "ack_before_fail":
+        channel.basic_ack(delivery.delivery_tag)
 
 
 def acks_all(*_: Any) -> None:
@@ -152,7 +174,10 @@ def acks_all(*_: Any) -> None:
 
 if MISTAKE == "ack_at_sigterm":
     signal.signal(signal.SIGTERM, acks_all)
+if MISTAKE == "ignores_sigterm":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 channel.basic_qos(prefetch_count=8)
 channel.basic_consume(f"skald.{SERVICE}", lambda _, d, p, body: handle(d, p, body, False))
-channel.basic_consume(f"skald.{SERVICE}.parked", lambda _, d, p, body: handle(d, p, body, True))
+if MISTAKE != "leaves_parked":
+    channel.basic_consume(f"skald.{SERVICE}.parked", lambda _, d, p, body: handle(d, p, body, True))
 channel.start_consuming()
