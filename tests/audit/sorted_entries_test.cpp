@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
+#include <stdexcept>
 #include <string>
 
 using skald::audit::entry;
@@ -45,6 +47,23 @@ TEST_CASE("keys are ordered by their bytes, as the database orders them")
     std::string order;
     while (auto one = sorted.next()) order += one->key + ' ';
     CHECK(order == "Z a a-b a:b \xc3\xa4 ");
+}
+
+TEST_CASE("temporary files are in TMPDIR, and an error names that")
+{
+    std::string const before = std::getenv("TMPDIR") == nullptr ? "" : std::getenv("TMPDIR");
+    ::setenv("TMPDIR", "/nowhere/at-all", 1);
+    sorted_entries sorted{1};
+    std::string why;
+    try {
+        sorted.add({"a", {}});
+    }
+    catch (std::runtime_error const& error) {
+        why = error.what();
+    }
+    before.empty() ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", before.c_str(), 1);
+    CAPTURE(why);
+    CHECK(why.find("in /nowhere/at-all") != std::string::npos);
 }
 
 TEST_CASE("no entries are no entries")

@@ -3,19 +3,47 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace skald::audit {
 namespace {
 
 constexpr auto nothing = std::numeric_limits<std::uint32_t>::max();
 
-[[noreturn]] void fail(char const* what)
+std::string folder()
 {
-    throw std::system_error{errno, std::generic_category(), what};
+    auto const* const named = std::getenv("TMPDIR");
+    return named != nullptr && *named != '\0' ? named : "/tmp";
+}
+
+[[noreturn]] void fail(std::string const& what)
+{
+    auto const error = errno;
+    throw std::system_error{error, std::generic_category(), what + " in " + folder()};
+}
+
+// In TMPDIR, which std::tmpfile does not look at; without a name, so that it is gone with us.
+std::FILE* open_temporary()
+{
+    auto name = folder() + "/skald-audit-XXXXXX";
+    int const made = ::mkostemp(name.data(), O_CLOEXEC);
+    if (made == -1) fail("no temporary file can be made");
+    ::unlink(name.c_str());
+    auto* const file = ::fdopen(made, "w+b");
+    if (file == nullptr) {
+        auto const error = errno;
+        ::close(made);
+        errno = error;
+        fail("no temporary file can be made");
+    }
+    return file;
 }
 
 void write_bytes(std::FILE* to, void const* bytes, std::size_t count)
@@ -85,8 +113,7 @@ void sorted_entries::add(entry one)
 void sorted_entries::spill()
 {
     std::ranges::sort(kept_, {}, &entry::key);
-    run made{std::unique_ptr<std::FILE, closer>{std::tmpfile()}, std::nullopt};
-    if (!made.file) fail("no temporary file can be made");
+    run made{std::unique_ptr<std::FILE, closer>{open_temporary()}, std::nullopt};
     for (auto const& one : kept_) write_entry(made.file.get(), one);
     if (std::fflush(made.file.get()) != 0) fail("a temporary file can't be written");
     std::rewind(made.file.get());

@@ -1,4 +1,4 @@
-// Any number of entries in the order of their keys, in bounded memory: what does not fit waits in temporary files.
+// Any number of entries in the order of their keys, in bounded memory: what does not fit waits in files in TMPDIR.
 #pragma once
 
 #include "audit/entry.hpp"
