@@ -58,13 +58,16 @@ TEST_CASE("a command that fails, in any part of a pipeline, does not mean that n
 {
     CHECK(says(refused("echo '{\"key\":\"a\"}'; exit 3"), "exited with 3"));
     CHECK(says(refused("(echo '{\"key\":\"a\"}'; exit 3) | cat"), "exited with 3"));
+    CHECK(says(refused("(exit 3); echo '{\"key\":\"a\"}'"), "exited with 3"));
     CHECK(says(refused("echo '{\"key\":\"a\"}'; kill -9 $$"), "signal 9"));
     CHECK(says(refused("no-such-command-anywhere 2>&-"), "exited with 127"));
 }
 
 TEST_CASE("output that is no list of objects is refused, with the line and what to do")
 {
-    CHECK(says(refused("echo '{\"key\":\"a\"}'; echo oops"), "line 2: it is not JSON: oops"));
+    CHECK(says(refused("echo '{\"key\":\"a\"}'; echo oops"),
+               "line 2: it is not JSON (syntax error while parsing value - invalid literal): oops"));
+    CHECK(says(refused("printf '{\"key\":\"M\\374ller\"}\\n'"), "ill-formed UTF-8 byte"));
     CHECK(says(refused("echo oops"), "nothing was compared"));
     CHECK(says(refused("echo '[{\"key\":\"a\"}]'"), "it is an array"));
     CHECK(says(refused("echo '\"a\"'"), "it is not an object"));

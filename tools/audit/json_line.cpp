@@ -42,12 +42,21 @@ public:
         bool const is_new = !line.members.contains(name_) && !line.nested.contains(name_);
         return is_new || refuse("it has the member " + name_ + " twice");
     }
-    bool parse_error(std::size_t, std::string const&, json::exception const&) override
+    bool parse_error(std::size_t, std::string const&, json::exception const& error) override
     {
-        return refuse("it is not JSON");
+        return refuse("it is not JSON (" + why(error.what()) + ')');
     }
 
 private:
+    // "[...] parse error at line 1, column 2: syntax error...; last read: '...'": the line is quoted anyway.
+    static std::string why(std::string_view what)
+    {
+        what = what.substr(0, what.find("; last read"));
+        if (auto const place = what.find("column "); place != what.npos)
+            if (auto const end = what.find(": ", place); end != what.npos) what.remove_prefix(end + 2);
+        return std::string{what};
+    }
+
     bool take(std::optional<std::string> value)
     {
         if (depth_ == 0) return refuse("it is not an object");

@@ -26,8 +26,8 @@ public:
 
 struct listing_options
 {
-    std::string command;               // for a shell; a part of a pipeline that fails fails all of it
-    std::vector<std::string> compare;  // members next to `key`
+    std::string command;                                         // for a shell; a part that fails, fails all of it
+    std::vector<std::string> compare;                            // members next to `key`
     std::vector<std::pair<std::string, std::string>> variables;  // added to the command's environment
     bool needs_end{};                                            // without {"end": N} the output is not believed
 };

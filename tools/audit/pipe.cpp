@@ -20,8 +20,13 @@ namespace {
 constexpr int look_every_ms = 500;
 constexpr std::size_t part_bytes = std::size_t{64} * 1024;
 
-// Where a part of a pipeline fails, its last part may still end with 0. Not every sh knows that option.
-constexpr auto fails_as_a_whole = "(set -o pipefail) 2>/dev/null && set -o pipefail\n";
+// Where a part of a pipeline fails, its last part may still end with 0, and so may the command after a `;`. Not every
+// sh knows the option for pipelines.
+constexpr auto fails_as_a_whole = R"(set -e
+if (set -o pipefail) 2>/dev/null; then set -o pipefail
+else echo "skald: without bash, a part of a pipeline that fails is seen only if it is the last one" >&2
+fi
+)";
 
 std::string shell()
 {
