@@ -21,10 +21,20 @@ SELECT coalesce(bool_or(h.step = :step::text), true) AS is_known, coalesce(strin
 -- name: audit_fetch
 FETCH 2000 FROM @cursor@
 
+-- From when on no record has been deleted; NULL: none ever was. `forgot_before` is exact to the hour.
+-- name: audit_memory
+SELECT coalesce(skald.instant(forgot_before + interval '1 hour'), '') AS since FROM skald.service
+
+-- When the earliest of what was completed in the period began: the other side may have it since then.
+-- name: audit_begun
+SELECT coalesce(skald.instant(min(i.created_at)), '') AS at
+  FROM skald.idempotency i
+ WHERE i.step = :step::text AND i.status = 'completed' AND i.updated_at >= :since::timestamptz AND i.updated_at < :until::timestamptz
+
 -- What the user's own query has over a period. The types of its parameters are settled before it: it may use both, one or neither.
 -- name: audit_ours
 DECLARE @cursor@ NO SCROLL CURSOR FOR
-WITH period AS (SELECT :since::timestamptz AS since, :until::timestamptz AS until)
+WITH skald_period AS (SELECT :since::timestamptz AS since, :until::timestamptz AS until)
 SELECT q.key::text AS audited_key, q.*
   FROM (
 @ours@
@@ -35,21 +45,23 @@ SELECT q.key::text AS audited_key, q.*
 -- began and was decided in the period itself, so the other side has to have it.
 -- name: audit_records
 DECLARE audit_records NO SCROLL CURSOR FOR
-SELECT r.compared, r.scope, r.key, coalesce(r.home, (SELECT s.name FROM skald.service s)) AS home, r.status,
+SELECT r.compared, r.scope, r.key, coalesce(nullif(r.home, '-'), (SELECT s.name FROM skald.service s)) AS home, r.status,
        skald.instant(r.updated_at) AS at,
        r.created_at >= :since::timestamptz AND r.updated_at < :until::timestamptz AS settles_within,
        r.created_at >= :since::timestamptz AS began_within, r.created_at < :until::timestamptz AS is_old
   FROM (SELECT CASE WHEN :by_saga::boolean THEN i.key::text ELSE i.key || ':' || i.step END AS compared, i.scope, i.key, i.home,
                i.created_at, i.updated_at,
-               CASE WHEN i.status = 'completed' AND c.status = 'completed' THEN 'compensated' WHEN i.status = 'unknown' THEN 'started'
+               CASE WHEN i.status = 'completed' AND c.status = 'completed' THEN 'compensated'
+                    WHEN i.status = 'completed' AND c.status IN ('started', 'unknown', 'retrying', 'parked') THEN 'compensating'
+                    WHEN i.status = 'unknown' THEN 'started'
                     ELSE i.status::text END AS status
           FROM skald.idempotency i
           LEFT JOIN skald.idempotency c ON (c.scope, c.key, c.step) = (i.scope, i.key, i.step || '.compensate')
          WHERE i.step = :step::text
            AND (i.updated_at >= :wide_since::timestamptz OR c.updated_at >= :wide_since::timestamptz OR i.status IN ('started', 'unknown')) AND i.created_at < :wide_until::timestamptz) AS r
- ORDER BY convert_to(r.compared, 'UTF8')
+ ORDER BY convert_to(r.compared, 'UTF8'), r.scope, r.key
 
--- All that this database knows of all sagas, key by key. `is_old`: nothing is new about it since the grace period.
+-- All that this database knows of all sagas, key by key; messages of no saga, which handlers take, are not among it. `is_old`: nothing is new about it since the grace period.
 -- name: audit_facts
 DECLARE audit_facts NO SCROLL CURSOR FOR
 SELECT f.scope, f.key, f.what, f.fact, skald.instant(f.at) AS at,

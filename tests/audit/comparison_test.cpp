@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 using namespace skald;
 using namespace std::chrono_literals;
@@ -37,6 +38,13 @@ public:
     void pay(std::string const& key, std::string const& amount, std::string const& at = "2026-11-01T12:00:00Z") const
     {
         db.run("INSERT INTO paid VALUES ('" + key + "', " + amount + ", 'EUR', true, '" + at + "')");
+    }
+    /// A record of the guard.
+    void note(std::string const& key, std::string const& began, std::string const& decided,
+              std::string const& step = "charge-payment", std::string const& scope = "") const
+    {
+        db.run("INSERT INTO skald.idempotency (scope, key, step, home, created_at, updated_at) VALUES ('" + scope +
+               "', '" + key + "', '" + step + "', 'orders', '" + began + "', '" + decided + "')");
     }
     void have(std::string const& key, std::string const& amount = "1")
     {
@@ -162,6 +170,115 @@ TEST_CASE("a query that does not fit is refused, and says why")
     CHECK(s.found().empty());
 }
 
+TEST_CASE("a table of one's own may have any name")
+{
+    two_sides s;
+    s.db.run("CREATE TABLE period AS SELECT 'a' AS key");
+    s.ours = {};
+    s.ours.query = "SELECT key FROM period";
+    s.have("a");
+    CHECK(s.found().empty());
+}
+
+TEST_CASE("a call that was settled after its period is on both sides, whichever time each gives it")
+{
+    two_sides s;
+    s.ours.step = "charge-payment";
+    s.note("late", "2026-11-01T23:50:00Z", "2026-11-02T00:50:00Z");
+    s.pay("late:charge-payment", "1", "2026-11-02T00:50:00Z");
+    s.have("late:charge-payment");
+    CHECK(s.found().empty());
+    // Charged before it, and settled within it: with our time we have it, with theirs they were not asked for it.
+    s.note("early", "2026-10-31T23:54:00Z", "2026-11-01T00:01:00Z");
+    s.pay("early:charge-payment", "1", "2026-11-01T00:01:00Z");
+    CHECK(s.found().empty());
+}
+
+TEST_CASE("a call that took longer than a period is compared in the one in which it was completed")
+{
+    two_sides s;
+    s.ours = {};
+    s.ours.step = "charge-payment";
+    s.note("long", "2026-10-28T12:00:00Z", "2026-11-01T12:00:00Z");
+    auto const whole = s.over;
+    s.over = audit::with_beginnings(s.connection, s.ours, whole);
+    CHECK(s.over.since == audit::read_time("", "2026-10-28T12:00:00Z"));
+    CHECK(s.over.until == whole.until);
+    CHECK(s.found() == "missing_there long:charge-payment");
+
+    // As far as the guard remembers: from before that the other side has what nobody here knows any more.
+    s.db.run("UPDATE skald.service SET forgot_before = '2026-10-29T00:00:00Z'");
+    CHECK(audit::with_beginnings(s.connection, s.ours, whole).since == audit::read_time("", "2026-10-29T01:05:00Z"));
+    s.db.run("UPDATE skald.service SET forgot_before = '2026-11-01T06:00:00Z'");
+    CHECK(audit::with_beginnings(s.connection, s.ours, whole).since == whole.since);
+}
+
+TEST_CASE("what the guard says is completed and neither list has is missing")
+{
+    two_sides s;
+    s.ours.step = "charge-payment";
+    s.pay("a", "1");
+    s.have("a");
+    s.note("gone", "2026-11-01T12:00:00Z", "2026-11-01T12:00:01Z");
+    CHECK(s.found() == "missing_there gone:charge-payment");
+}
+
+TEST_CASE("what a message handler did is looked for in its own service's database")
+{
+    two_sides s;
+    s.ours = {};
+    s.ours.step = "note-price";
+    s.note("a", "2026-11-01T12:00:00Z", "2026-11-01T12:00:01Z", "note-price");
+    s.db.run("UPDATE skald.idempotency SET home = '-'");
+    audit::sorted_entries none;
+    audit::findings all{10};
+    audit::compare(s.connection, none, s.ours, s.over, "payments", all);
+    REQUIRE(all.total() == 1);
+    CHECK(all.kept()[0].service == "payments");
+}
+
+TEST_CASE("a charge whose refund is in doubt may be on the other side or not")
+{
+    two_sides s;
+    s.ours = {};
+    s.ours.step = "charge-payment";
+    s.note("a", "2026-11-01T12:00:00Z", "2026-11-01T12:00:01Z");
+    REQUIRE(s.found() == "missing_there a:charge-payment");
+    s.note("a", "2026-11-01T13:00:00Z", "2026-11-01T13:00:01Z", "charge-payment.compensate");
+    for (std::string const status : {"started", "unknown", "retrying", "parked", "completed"}) {
+        CAPTURE(status);
+        s.db.run("UPDATE skald.idempotency SET status = '" + status + "' WHERE step = 'charge-payment.compensate'");
+        CHECK(s.found().empty());
+        s.have("a:charge-payment");
+        CHECK(s.found().empty());
+        s.theirs.clear();
+    }
+}
+
+TEST_CASE("what scopes that share a key have does not depend on which comes first")
+{
+    for (bool const is_first : {false, true}) {
+        two_sides s;
+        s.ours = {};
+        s.ours.step = "charge-payment";
+        auto const times = std::pair{"2026-11-01T12:00:00Z", "2026-11-01T12:00:01Z"};
+        s.note("a", times.first, times.second, "charge-payment", is_first ? "one" : "two");
+        s.note("a", times.first, times.second, "charge-payment", is_first ? "two" : "one");
+        s.have("a:charge-payment");
+        CHECK(s.found() == "missing_there a:charge-payment");
+        s.db.run("UPDATE skald.idempotency SET status = 'rejected' WHERE scope = 'one'");
+        CHECK(s.found().empty());
+        s.db.run("UPDATE skald.idempotency SET status = 'completed' WHERE scope = 'one'");
+        s.db.run("UPDATE skald.idempotency SET status = 'rejected' WHERE scope = 'two'");
+        CHECK(s.found().empty());
+        s.db.run("UPDATE skald.idempotency SET status = 'completed'");
+        s.have("a:charge-payment");
+        CHECK(s.found().empty());
+        s.have("a:charge-payment");
+        CHECK(s.found() == "twice_there a:charge-payment");
+    }
+}
+
 TEST_CASE("the guard's records are compared by the key that a step gave to the other side, or by the saga's")
 {
     test::stepped_shop shop;
@@ -187,11 +304,11 @@ TEST_CASE("the guard's records are compared by the key that a step gave to the o
     };
     CHECK(found({"1:charge-payment", "9:charge-payment"}) ==
           "missing_there 2:charge-payment orders skald saga show 2\n"
-          "still_unknown 3:charge-payment orders skald started list --key 3\n"
+          "still_unknown 3:charge-payment payments skald started list --key 3\n"
           "missing_here 9:charge-payment payments skald saga show 9\n");
     s.ours.by_saga = true;
     CHECK(found({"1", "2", "3"}) ==
-          "still_unknown 3 orders skald saga resolve 3 charge-payment happened --result JSON --reason WHY\n");
+          "still_unknown 3 payments skald saga resolve 3 charge-payment happened --result JSON --reason WHY\n");
     s.ours.step = "charge-payment.compensate";
     CHECK(found({"4"}).empty());
     CHECK(found({"1", "4"}) == "missing_here 1 payments skald saga show 1\n");

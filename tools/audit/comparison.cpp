@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <functional>
 #include <utility>
+#include <vector>
 
 namespace skald::audit {
 namespace {
@@ -56,10 +57,41 @@ std::string as_recorded(met const& one, comparison_rules const& rules)
     return fmt::format("; {} recorded {} as {}", rules.service, rules.step, one.known->status);
 }
 
-finding missing_there(met const& one, comparison_rules const& rules)
+/// Of the guard's records under one key: of several scopes if there are several.
+struct tally
 {
+    std::size_t possible{};  // those that may be on the other side
+    std::size_t done{}, settled{}, spanning{};
+    record const* first_settled{};
+
+    explicit tally(met const& one)
+    {
+        if (one.known) add(*one.known);
+        for (auto const& other : one.others) add(other);
+    }
+
+private:
+    void add(record const& one)
+    {
+        possible += one.is_done() || one.is_open();
+        done += one.is_done();
+        spanning += one.is_done() && !one.settles_within;
+        if (!one.is_settled()) return;
+        ++settled;
+        if (first_settled == nullptr) first_settled = &one;
+    }
+};
+
+finding missing_there(met one, comparison_rules const& rules, tally const& records)
+{
+    if (records.first_settled != nullptr) one.known = record{*records.first_settled};
     auto made = about(one, rules, "missing_there");
-    made.means = "we have it, and the other side does not" + as_recorded(one, rules);
+    if (records.settled > 1)
+        made.means = fmt::format("we have it {} times, in scopes that share the key, and the other side {} times",
+                                 records.settled, one.there);
+    else if (rules.has_rows && one.here == 0) made.means = "neither our query nor the other side has it";
+    else made.means = "we have it, and the other side does not";
+    made.means += as_recorded(one, rules);
     made.why = "what was promised may never have been paid, booked or sent over there";
     return made;
 }
@@ -72,35 +104,37 @@ finding missing_here(met const& one, comparison_rules const& rules)
     return made;
 }
 
-finding still_unknown(met const& one, comparison_rules const& rules)
+finding still_unknown(met const& one, comparison_rules const& rules, tally const& records)
 {
     auto made = about(one, rules, "still_unknown");
+    bool const has_it = one.there > records.done - (one.known->is_done() ? 1 : 0);
     // What began before the period may be over there all the same, outside of what was printed.
-    bool const is_told = one.there > 0 || one.known->began_within;
+    bool const is_told = has_it || one.known->began_within;
     made.means = fmt::format("{} is {} at {}, and the other side {}: neither is wrong yet", rules.step,
                              one.known->status, rules.service,
-                             one.there > 0 ? "has it"
-                             : is_told     ? "has nothing of it"
-                                           : "was not asked about that time");
+                             has_it    ? "has it"
+                             : is_told ? "has nothing of it"
+                                       : "was not asked about that time");
     made.why = "the saga waits until it is known whether it happened";
+    if (one.known->status == "parked") made.command = command_for(one, rules, "retry");
+    if (one.known->status != "started" || !is_told) return made;
+    made.service = rules.service;
     // That the other side has nothing of it is no proof that nothing will happen: its call may be running.
-    if (one.known->status == "started" && one.there > 0)
-        made.command = command_for(one, rules, "resolve", rules.step + " happened --result JSON --reason WHY");
-    else if (one.known->status == "started" && is_told)
-        made.command = "skald started list --key " + core::shell_word(saga_of(one, rules));
-    else if (one.known->status == "parked") made.command = command_for(one, rules, "retry");
+    made.command = has_it ? command_for(one, rules, "resolve", rules.step + " happened --result JSON --reason WHY")
+                          : "skald started list --key " + core::shell_word(saga_of(one, rules));
     return made;
 }
 
-void add_twice(met const& one, comparison_rules const& rules, findings& found)
+void add_twice(met const& one, comparison_rules const& rules, tally const& records, findings& found)
 {
-    if (one.there > 1) {
+    auto const allowed = std::max<std::size_t>(1, records.possible);
+    if (one.there > allowed) {
         auto made = about(one, rules, "twice_there");
         made.means = fmt::format("the other side has it {} times", one.there);
-        made.why = "a customer may have paid more than once: undo all but one over there";
+        made.why = "a customer may have paid more than once: undo over there what is too much";
         found.add(std::move(made));
     }
-    if (one.here > 1) {
+    if (one.here > allowed) {
         auto made = about(one, rules, "twice_here");
         made.means = fmt::format("our query has it {} times", one.here);
         made.why = "either it happened more than once here, or the query joins too much";
@@ -108,19 +142,45 @@ void add_twice(met const& one, comparison_rules const& rules, findings& found)
     }
 }
 
-void add_different(met const& one, comparison_rules const& rules, findings& found)
+bool is_same(entry const& ours, entry const& theirs, comparison_rules const& rules, std::size_t member)
+{
+    auto const &here = ours.values[member], &there = theirs.values[member];
+    return here == there || (rules.is_number[member] && here && there && is_same_decimal(*here, *there));
+}
+
+void add_different(met const& one, entry const& ours, entry const& theirs, comparison_rules const& rules,
+                   findings& found)
 {
     for (std::size_t i = 0; i < rules.compare.size(); ++i) {
-        auto const &ours = one.ours.values[i], &theirs = one.theirs.values[i];
-        if (ours == theirs || (rules.is_number[i] && ours && theirs && is_same_decimal(*ours, *theirs))) continue;
+        if (is_same(ours, theirs, rules, i)) continue;
         auto made = about(one, rules, "different");
         made.what = rules.compare[i];
-        made.means = fmt::format("{} is {} here, and {} there", rules.compare[i], shown(ours), shown(theirs));
+        made.ours = ours.values[i];
+        made.theirs = theirs.values[i];
+        made.means = fmt::format("{} is {} here, and {} there", made.what, shown(made.ours), shown(made.theirs));
         made.why = "one of the two is wrong: correct that one";
-        made.ours = ours;
-        made.theirs = theirs;
         found.add(std::move(made));
     }
+}
+
+// What a side has twice may differ from itself: each is to be equal to one of the other side.
+void add_different(met const& one, comparison_rules const& rules, findings& found)
+{
+    auto const are_same = [&](entry const& ours, entry const& theirs) {
+        for (std::size_t i = 0; i < rules.compare.size(); ++i)
+            if (!is_same(ours, theirs, rules, i)) return false;
+        return true;
+    };
+    std::vector<entry const*> ours, theirs;
+    for (auto const& here : one.ours)
+        if (std::ranges::none_of(one.theirs, [&](auto const& there) { return are_same(here, there); }))
+            ours.push_back(&here);
+    for (auto const& there : one.theirs)
+        if (std::ranges::none_of(one.ours, [&](auto const& here) { return are_same(here, there); }))
+            theirs.push_back(&there);
+    for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i)
+        add_different(one, i < ours.size() ? *ours[i] : one.ours.front(),
+                      i < theirs.size() ? *theirs[i] : one.theirs.front(), rules, found);
 }
 
 /// The next of several in the order of their keys.
@@ -152,6 +212,26 @@ private:
     std::optional<Value> value_;
 };
 
+// Those that differ from each other: enough of them to see what is wrong.
+void keep(std::vector<entry>& kept, entry one)
+{
+    constexpr std::size_t kept_max = 8;
+    if (kept.size() < kept_max && std::ranges::find(kept, one) == kept.end()) kept.push_back(std::move(one));
+}
+
+// Scopes may share a key, and the other side does not know them: what is still open is the one to look at first.
+void keep(met& one, std::vector<record> records)
+{
+    auto const urgency = [](record const& each) {
+        return each.status == "started" ? 3 : each.is_open() ? 2 : each.is_done() ? 1 : 0;
+    };
+    std::ranges::stable_sort(records, std::greater{}, urgency);
+    for (auto& each : records) {
+        if (one.known) one.others.push_back(std::move(each));
+        else one.known = std::move(each);
+    }
+}
+
 template <class Source>
 auto all_of(std::optional<Source>& source)
 {
@@ -162,20 +242,24 @@ auto all_of(std::optional<Source>& source)
 
 void judge(met const& one, comparison_rules const& rules, findings& found)
 {
-    add_twice(one, rules, found);
+    tally const records{one};
+    add_twice(one, rules, records, found);
     auto const& known = one.known;
+    bool const is_open = known && known->is_open();
+    // What began or was settled outside of the period may have a time within it on either side, and not on the other.
+    bool const spans = records.spanning > 0;
+    bool const is_here = rules.has_rows ? one.here > 0 || spans : records.done > 0;
+    auto const wanted = std::max<std::size_t>(records.settled, rules.has_rows && one.within > 0 && !spans ? 1 : 0);
     if (known && known->status == "started") {
-        if (known->is_old) found.add(still_unknown(one, rules));
+        if (known->is_old) found.add(still_unknown(one, rules, records));
+        if (one.there < records.settled) found.add(missing_there(one, rules, records));
         return;
     }
-    bool const is_here = rules.has_rows ? one.here > 0 : known && known->is_done();
-    bool const must_be_there =
-        rules.has_rows ? one.within > 0 : known && known->status == "completed" && known->settles_within;
-    bool const is_open = known && known->is_open();
-    if (one.there > 0 && !is_here) found.add(is_open ? still_unknown(one, rules) : missing_here(one, rules));
-    else if (one.there == 0 && must_be_there)
-        found.add(is_open ? still_unknown(one, rules) : missing_there(one, rules));
-    else if (one.there > 0 && one.here > 0) add_different(one, rules, found);
+    if (one.there > 0 && !is_here) found.add(is_open ? still_unknown(one, rules, records) : missing_here(one, rules));
+    else if (one.there < wanted)
+        found.add(is_open && records.settled == 0 ? still_unknown(one, rules, records)
+                                                  : missing_there(one, rules, records));
+    if (one.there > 0 && one.here > 0) add_different(one, rules, found);
 }
 
 compared compare(postgres::connection& c, sorted_entries& theirs, ours_options const& options, period const& over,
@@ -205,13 +289,18 @@ compared compare(postgres::connection& c, sorted_entries& theirs, ours_options c
         if (!least) break;
         met one;
         one.key = *least;
-        for (; auto entry = there_next.take(*least); ++one.there) one.theirs = std::move(*entry);
+        for (; auto entry = there_next.take(*least); ++one.there) keep(one.theirs, std::move(*entry));
         for (; within_next.take(*least); ++one.within) {}
-        for (; auto entry = here_next.take(*least); ++one.here) one.ours = std::move(*entry);
-        // Scopes may share a key, and the other side does not know them: what is still open counts.
-        while (auto record = record_next.take(*least))
-            if (!one.known || record->second.is_open()) one.known = std::move(record->second);
-        counted.ours += rules.has_rows ? one.within : one.known && one.known->settles_within && one.known->is_done();
+        for (; auto entry = here_next.take(*least); ++one.here) keep(one.ours, std::move(*entry));
+        std::ranges::sort(one.theirs, {}, &entry::values);
+        std::ranges::sort(one.ours, {}, &entry::values);
+        std::vector<record> known;
+        while (auto record = record_next.take(*least)) known.push_back(std::move(record->second));
+        counted.ours +=
+            rules.has_rows ? one.within : static_cast<std::size_t>(std::ranges::count_if(known, [](auto const& each) {
+                return each.settles_within && each.is_done();
+            }));
+        keep(one, std::move(known));
         judge(one, rules, found);
     }
     c.run(std::string{queries::audit_end});

@@ -17,11 +17,12 @@ namespace skald::audit {
 struct met
 {
     std::string key;
-    std::size_t there{};   // how often the other side has it, the grace period around the period included
-    std::size_t within{};  // how often we have it within the period
-    std::size_t here{};    // how often we have it, twice the grace period around it included
-    entry theirs, ours;
-    std::optional<record> known;  // what the guard says of it, if it was asked
+    std::size_t there{};              // how often the other side has it, the grace period around the period included
+    std::size_t within{};             // how often we have it within the period
+    std::size_t here{};               // how often we have it, twice the grace period around it included
+    std::vector<entry> theirs, ours;  // the first few that differ from each other
+    std::optional<record> known;      // what the guard says of it, if it was asked
+    std::vector<record> others;       // of other scopes, which share the key and are less urgent
 };
 
 struct comparison_rules

@@ -92,6 +92,24 @@ catch (pqxx::sql_error const& error) {
     refuse(error.what());
 }
 
+std::optional<core::instant> remembered_since(postgres::connection& c)
+{
+    auto const known = c.run(std::string{queries::audit_memory});
+    return known.empty() ? std::nullopt : core::parse_instant(known[0]["since"].c_str());
+}
+
+period with_beginnings(postgres::connection& c, ours_options const& options, period over)
+{
+    if (options.step.empty()) return over;
+    auto const begun = core::parse_instant(c.run(postgres::filled_in(
+        queries::audit_begun{.step = options.step, .since = over.since, .until = over.until}))[0]["at"]
+                                               .c_str());
+    if (!begun) return over;
+    auto const remembered = remembered_since(c);
+    over.since = std::min(over.since, remembered ? std::max(*begun, *remembered + over.grace) : *begun);
+    return over;
+}
+
 our_records::our_records(postgres::connection& c, ours_options const& options, period const& over)
     : rows_{c, "audit_records"}
 {

@@ -30,9 +30,11 @@ struct record
 
     bool is_open() const
     {
-        return status == "started" || status == "unknown" || status == "retrying" || status == "parked";
+        return status == "started" || status == "retrying" || status == "parked" || status == "compensating";
     }
-    bool is_done() const { return status == "completed" || status == "compensated"; }
+    bool is_done() const { return status == "completed" || status == "compensated" || status == "compensating"; }
+    /// The other side has to have it.
+    bool is_settled() const { return status == "completed" && settles_within; }
 };
 
 /// In the order of the keys. Which of the compared columns are numbers is known once there is a row.
@@ -53,6 +55,13 @@ private:
     std::vector<pqxx::row::size_type> columns_;
     std::vector<bool> is_number_, is_boolean_;
 };
+
+/// From when on the guard has all of its records. Nothing: it has never deleted any.
+std::optional<core::instant> remembered_since(postgres::connection& c);
+
+/// A call may take longer than a period, and is compared in the one in which it was completed: the period from its
+/// beginning on, as far as the guard remembers.
+period with_beginnings(postgres::connection& c, ours_options const& options, period over);
 
 class our_records
 {
