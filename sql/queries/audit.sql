@@ -69,7 +69,7 @@ SELECT f.scope, f.key, f.what, f.fact, skald.instant(f.at) AS at,
   FROM (
     SELECT i.scope::text COLLATE "C" AS scope, i.key::text COLLATE "C" AS key, 'record' AS what,
            jsonb_build_object('step', i.step, 'status', i.status, 'home', i.home) AS fact, i.updated_at AS at
-      FROM skald.idempotency i WHERE i.step <> ''
+      FROM skald.idempotency i WHERE i.step <> '' AND i.home IS DISTINCT FROM '-'
      UNION ALL
     SELECT s.scope, s.key, 'saga',
            jsonb_build_object('status', s.status, 'itinerary', s.itinerary, 'expires', s.expiring IS NOT NULL), s.updated_at
@@ -84,7 +84,7 @@ SELECT f.scope, f.key, f.what, f.fact, skald.instant(f.at) AS at,
      UNION ALL
     SELECT p.scope, p.key, 'parked',
            jsonb_build_object('id', p.id, 'step', p.step, 'reason', p.reason, 'home', p.headers->>'x-saga-home'), p.parked_at
-      FROM skald.parked p
+      FROM skald.parked p WHERE p.handler = ''
      UNION ALL
     SELECT b.scope, b.key, 'busy', '{}', NULL FROM skald.busy b
      UNION ALL

@@ -131,16 +131,28 @@ TEST_CASE("a saga that has not ended has something that moves it on, or is young
 TEST_CASE("a message that may be in a queue moves its saga on, and where queues are not known only time tells")
 {
     auto with_queues = around;
-    with_queues.waiting = {{"orders", 0}, {"payments", 3}};
+    with_queues.queues.waiting = {{"orders", 0}, {"payments", 3}};
     CHECK(found(saga("running"), with_queues).empty());
-    with_queues.waiting["payments"] = 0;
+    // A queue that is never empty does not explain for ever.
+    auto facts = saga("running");
+    facts.latest = "2026-11-01T12:00:00.000000Z";
+    with_queues.day_ago = "2026-11-01T11:59:59.999999Z";
+    CHECK(found(facts, with_queues).empty());
+    with_queues.day_ago = "2026-11-01T12:00:00.000001Z";
+    CHECK(found(facts, with_queues) == "nothing_moves_it orders ");
+    CHECK(examine(facts, with_queues)[0].means.ends_with("for more than a day, which no queue explains"));
+
+    with_queues.day_ago.clear();
+    with_queues.queues.waiting["payments"] = 0;
     auto const lost = examine(saga("running"), with_queues);
     REQUIRE(lost.size() == 1);
     CHECK(lost[0].means.ends_with("the queues of its services are empty"));
-    with_queues.waiting.erase("payments");
+    with_queues.queues.sees_held = false;
+    CHECK(examine(saga("running"), with_queues)[0].means.ends_with("(one that a process holds is not seen)"));
+    with_queues.queues.waiting.erase("payments");
     auto const unknown = examine(saga("running"), with_queues);
     REQUIRE(unknown.size() == 1);
-    CHECK(unknown[0].means.ends_with("is not known (AMQP_URL)"));
+    CHECK(unknown[0].means.ends_with("is not known: the audit was told of no broker"));
 }
 
 TEST_CASE("a step that is to go on has something that goes on with it")
@@ -165,14 +177,14 @@ TEST_CASE("a message in an outbox is of a saga that is under way")
     ended.messages[0].is_old = false;
     CHECK(found(ended).empty());
     key_facts nobody;
-    nobody.messages.push_back({"orders", "o-1:charge-payment", "payments", "orders", "", false});
+    nobody.messages.push_back({"orders", "o-1:charge-payment", "payments", "orders", "", true});
     CHECK(found(nobody) == "message_for_nothing orders o-1:charge-payment");
 }
 
 TEST_CASE("a parked delivery is of a saga that is under way")
 {
     auto facts = completed();
-    facts.parked.push_back({"payments", "7", "charge-payment", "mismatch", "", "orders"});
+    facts.parked.push_back({"payments", "7", "charge-payment", "mismatch", "", "orders", true});
     CHECK(found(facts) == "parked_for_nothing payments charge-payment");
     CHECK(examine(facts, around)[0].command == "skald parked show 7");
     facts.sagas[0].status = "stuck";
@@ -182,6 +194,24 @@ TEST_CASE("a parked delivery is of a saga that is under way")
     CHECK(found(facts) == "parked_for_nothing payments charge-payment");
     facts.parked[0].home.clear();
     CHECK(found(facts).empty());
+}
+
+TEST_CASE("what is young on one database may not be on another yet, which may be a standby")
+{
+    auto done = completed();
+    done.records.pop_back();
+    done.sagas[0].is_old = false;
+    CHECK(found(done).empty());
+    auto undone = compensated();
+    undone.records[2].status = "completed";
+    undone.sagas[0].is_old = false;
+    CHECK(found(undone).empty());
+    key_facts nobody;
+    record(nobody, "payments", "charge-payment");
+    nobody.records[0].is_old = false;
+    nobody.messages.push_back({"orders", "o-1:charge-payment", "payments", "orders", "", false});
+    nobody.parked.push_back({"payments", "7", "charge-payment", "mismatch", "", "orders", false});
+    CHECK(found(nobody).empty());
 }
 
 TEST_CASE("services whose databases were not given are named, and nothing is said about them")

@@ -146,10 +146,13 @@ TEST_CASE("a saga whose message is lost is found, and not while it is young, pau
     options.grace = 5min;
     CHECK(audited_shop::found_with(options).empty());
     options = s.options();
-    options.queues = [] {
-        return std::map<std::string, std::optional<unsigned>>{{"orders", 0}, {"payments", 1}, {"shipping", 0}};
-    };
+    options.queues = [] { return audit::queues_seen{{{"orders", 0}, {"payments", 1}, {"shipping", 0}}}; };
     CHECK(audited_shop::found_with(options).empty());
+    for (auto const* table : {"saga", "idempotency"})
+        s.change("orders", std::string{"UPDATE skald."} + table +
+                               " SET created_at = created_at - interval '25 h', updated_at = updated_at - interval "
+                               "'25 h'");
+    CHECK(audited_shop::found_with(options) == "nothing_moves_it orders 1 ");
     s.change("orders", "SELECT skald.request_control('pause', '', '1')");
     CHECK(s.found().empty());
 }
@@ -209,6 +212,18 @@ TEST_CASE("a message in the outbox and a parked delivery that no saga explains a
              "INSERT INTO skald.parked (key, step, reason, body, fingerprint) VALUES"
              " ('1', 'charge-payment', 'mismatch', '', sha256('1')), ('', '', 'malformed', '', sha256('2'))");
     CHECK(s.found() == "parked_for_nothing payments  \nparked_for_nothing payments 1 charge-payment");
+}
+
+TEST_CASE("of what message handlers have done, and of their parked messages, no saga has to know")
+{
+    audited_shop s;
+    s.run_two();
+    s.change("payments",
+             "INSERT INTO skald.idempotency (scope, key, step, home) VALUES ('', 'm-1', 'note-price', '-')");
+    CHECK(s.found().empty());
+    s.change("payments", "INSERT INTO skald.parked (key, step, reason, body, fingerprint, handler) VALUES"
+                         " ('m-2', 'note-price', 'attempts_exhausted', '', sha256('1'), 'note-price')");
+    CHECK(s.found().empty());
 }
 
 TEST_CASE("a service whose database was not given is named once")

@@ -45,7 +45,7 @@ void add_fact(key_facts& to, std::string const& service, std::string_view what, 
     }
     else if (what == "parked") {
         to.parked.push_back({service, text_of(said, "id"), text_of(said, "step"), text_of(said, "reason"),
-                             std::move(at), text_of(said, "home")});
+                             std::move(at), text_of(said, "home"), is_old});
     }
     else if (what == "busy") to.busy.insert(service);
     else if (what == "not_undone") to.not_undone.emplace_back(service, text_of(said, "step"));

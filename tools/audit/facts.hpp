@@ -41,6 +41,7 @@ struct parked_fact
 {
     std::string service, id, step, reason, at;
     std::string home;  // empty: its headers don't say
+    bool is_old{};
 };
 
 struct key_facts

@@ -2,7 +2,7 @@
 
 #include "audit/cursor.hpp"
 #include "audit/database.hpp"
-#include "audit/rules.hpp"
+#include "core/instant.hpp"
 #include "postgres/literal.hpp"
 #include "skald_audit_queries.hpp"
 
@@ -33,6 +33,12 @@ public:
         connection_.run(std::string{queries::audit_begin});
         connection_.run(postgres::filled_in(queries::audit_facts{.grace_seconds = grace.count()}));
         advance();
+    }
+
+    /// By its server's clock.
+    core::instant now()
+    {
+        return core::parse_instant(connection_.run(std::string{queries::audit_clock})[0]["at"].c_str()).value();
     }
 
     bool is_over() const { return is_over_; }
@@ -77,8 +83,9 @@ surveyed look(survey_options const& options, See const& see)
     for (auto const& one : options.databases) around.services.push_back(one.service);
     std::vector<std::unique_ptr<source>> sources;
     for (auto const& one : options.databases) sources.push_back(std::make_unique<source>(one, options.grace));
+    if (!sources.empty()) around.day_ago = core::write_instant(sources.front()->now() - std::chrono::days{1});
     // Asked after the databases: a message that has left an outbox for a queue since is seen there.
-    if (options.queues) around.waiting = options.queues();
+    if (options.queues) around.queues = options.queues();
 
     surveyed counted;
     for (;;) {

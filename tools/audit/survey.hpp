@@ -1,14 +1,12 @@
 // Looks at all databases, key by key, for what breaks an invariant.
 #pragma once
 
-#include "audit/finding.hpp"
+#include "audit/rules.hpp"
 #include "postgres/service_databases.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <functional>
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +20,8 @@ struct survey_options
     std::vector<service_database> databases;
     std::string file;  // that names them
     std::chrono::seconds grace{std::chrono::minutes{5}};
-    std::function<std::map<std::string, std::optional<unsigned>>()> queues;  // how many wait in each; may be empty
-    std::function<void()> wait;                                              // between two looks
+    std::function<queues_seen()> queues;  // may be empty
+    std::function<void()> wait;           // between two looks
 };
 
 struct surveyed

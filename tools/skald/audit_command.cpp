@@ -80,43 +80,42 @@ int report(audit::findings const& found, std::string const& looked_at, nlohmann:
     return found.total() > 0 ? 1 : 0;
 }
 
-std::map<std::string, std::optional<unsigned>> inboxes(std::vector<audit::service_database> const& services)
+audit::queues_seen inboxes(std::vector<audit::service_database> const& services)
 {
-    std::map<std::string, std::optional<unsigned>> waiting;
+    audit::queues_seen seen;
     for (auto const& one : services) {
         postgres::connection_options options;
         options.url = one.url;
         postgres::connection c{options};
         unsigned messages = 0;
         for (auto const& row : c.run(std::string{operator_queries::inbox_queues}))
-            messages += row["waiting"].as<unsigned>();
-        waiting[one.service] = messages;
+            messages += row["waiting"].as<unsigned>() + row["taken"].as<unsigned>();
+        seen.waiting[one.service] = messages;
     }
-    return waiting;
+    return seen;
 }
 
 // Only where a broker is named: what its queues hold explains sagas that no database explains.
-std::map<std::string, std::optional<unsigned>> queues(config const& settings,
-                                                      std::vector<audit::service_database> const& services)
+audit::queues_seen queues(config const& settings, std::vector<audit::service_database> const& services)
 {
-    std::map<std::string, std::optional<unsigned>> waiting;
     if (worker_detail::has_no_broker(settings)) return inboxes(services);
     bool const is_kafka = !worker_detail::uses_rabbitmq(settings);
-    if (!is_kafka && std::getenv("AMQP_URL") == nullptr && std::getenv("AMQP_URL_FILE") == nullptr) return waiting;
+    audit::queues_seen seen{{}, is_kafka};
+    if (!is_kafka && std::getenv("AMQP_URL") == nullptr && std::getenv("AMQP_URL_FILE") == nullptr) return seen;
     for (auto const& one : services) {
         try {
             if (is_kafka) {
-                waiting[one.service] = static_cast<unsigned>(waiting_in_kafka(settings, one.service));
+                seen.waiting[one.service] = static_cast<unsigned>(waiting_in_kafka(settings, one.service));
                 continue;
             }
-            auto const seen = rabbitmq::inspect(broker_url(settings), one.service, {}, settings.declare);
-            if (seen.queue) waiting[one.service] = seen.queue->messages;
+            auto const found = rabbitmq::inspect(broker_url(settings), one.service, {}, settings.declare);
+            if (found.queue) seen.waiting[one.service] = found.queue->messages;
         }
         catch (std::exception const& error) {
             complain(fmt::format("the queue of {} can't be seen: {}", one.service, error.what()));
         }
     }
-    return waiting;
+    return seen;
 }
 
 int audit_all(audit_options const& options, output const& out)
