@@ -36,8 +36,11 @@ public:
         for (auto const* name : {"orders", "payments", "shipping"})
             at(name).db.run("UPDATE skald.idempotency SET created_at = created_at - interval '1 hour', updated_at = "
                             "updated_at - interval '1 hour'");
+        at("orders").db.run("UPDATE skald.saga SET updated_at = updated_at - interval '1 hour'");
     }
     ~command_line() { std::filesystem::remove_all(folder_); }
+
+    std::string transport;
 
     std::string databases() const { return folder_ / "databases"; }
 
@@ -48,6 +51,18 @@ public:
             {.program = SKALD_TOOL,
              .arguments = words,
              .variables = {{"DATABASE_URL", at(url_of).db.url()}, {"PATH", std::getenv("PATH")}, {"LIST", list_}}}};
+        if (!transport.empty()) command.set_variable("SKALD_TRANSPORT", transport);
+        auto const end = command.run();
+        return {end.code.value_or(-1), command.log()};
+    }
+
+    /// Its output goes to a disk that is full.
+    told audit_onto_full_disk(std::vector<std::string> words)
+    {
+        words.insert(words.begin(), {"-c", "exec \"$0\" audit \"$@\" > /dev/full", SKALD_TOOL});
+        rig::process command{{.program = "/bin/sh",
+                              .arguments = words,
+                              .variables = {{"DATABASE_URL", at("payments").db.url()}, {"PATH", std::getenv("PATH")}}}};
         auto const end = command.run();
         return {end.code.value_or(-1), command.log()};
     }
@@ -87,6 +102,23 @@ TEST_CASE("an audit exits with 0 if nothing is off, and with 1 if anything is, a
     CHECK(table.says("missing_there"));
     CHECK(table.says("skald saga show 1"));
     CHECK(table.says("2 findings; 1 there and 2 here compared, from "));
+    auto const first = c.compare("{\"key\":\"3:charge-payment\"}", {"--rows", "1"});
+    CHECK(first.says("1 missing_here\n1 missing_there\nthese are the first 1: --rows shows more\n2 findings"));
+}
+
+TEST_CASE("where nothing can be said, that is one object too, and it exits with 2 if that can't be written")
+{
+    command_line c;
+    std::ofstream{c.databases()} << "kiosk=postgresql://127.0.0.1:1/none\n";
+    auto const away = c.audit({"--databases", c.databases(), "--json"});
+    CHECK(away.code == 2);
+    CHECK(away.object()["refused"].get<std::string>().starts_with("nothing can be said"));
+    std::vector<std::string> const words{"--service",     "payments",  "--step",
+                                         "nothing-of-it", "--against", "echo '{\"end\":0}'"};
+    REQUIRE(c.audit(words).code == 0);
+    auto const full = c.audit_onto_full_disk(words);
+    CHECK(full.code == 2);
+    CHECK(full.says("is the disk full"));
 }
 
 TEST_CASE("a side that can't be asked is an error, and not a side that has nothing")
@@ -124,8 +156,16 @@ TEST_CASE("usage that makes no sense is refused, and says what to do")
             "--compare needs --ours");
     refused({"--service", "orders", "--against", "true", "--step", "x"}, "leads to a database of payments");
     refused({"--service", "payments", "--against", "true", "--step", "x", "--since", "yesterday"}, "a time is");
-    refused({"--service", "payments", "--against", "true", "--step", "x", "--since", "2020-01-01"},
-            "records are kept for");
+    auto const long_ago = std::vector<std::string>{"--service", "payments", "--against", "exit 7",
+                                                   "--step",    "x",        "--since",   "2020-01-01"};
+    refused(long_ago, "exited with 7");  // nothing was ever deleted
+    c.at("payments").db.run("UPDATE skald.service SET forgot_before = '2020-01-01T12:00:00Z'");
+    refused(long_ago, "deleted its records from before 2020-01-01T13:00:00.000000Z");
+    // What an unset variable leaves of an option must not turn it into another audit.
+    refused({"--databases", c.databases(), "--against", ""}, "--against");
+    refused({"--databases", c.databases(), "--against="}, "--against");
+    for (std::string const option : {"--service", "--step", "--ours", "--ours-file", "--compare"})
+        refused({"--databases", c.databases(), "--against", "true", option, ""}, "empty; give one");
     refused({"--since", "2026-01-01", "--databases", c.databases()}, "--against");
     refused({"--databases", "/nowhere"}, "--databases /nowhere can't be read");
     c.at("payments").db.run("SELECT skald.record_hosted('{charge-payment,book}', '{f,f}')");
@@ -152,6 +192,19 @@ TEST_CASE("a query of one's own tables is compared, of the service that a file o
     CHECK(off.code == 1);
     CHECK(off.object()["findings"][0]["ours"] == "1.00");
     CHECK(off.object()["findings"][0]["theirs"] == "1.01");
+}
+
+TEST_CASE("what a process holds of an inbox may move a saga on")
+{
+    command_line c;
+    c.at("orders").db.run("UPDATE skald.saga SET status = 'running', finished_at = NULL WHERE key = '1'");
+    c.transport = "postgres";
+    CHECK(c.audit({"--databases", c.databases(), "--again", "0s"}).says("the queues of its services are empty"));
+    c.at("payments").db.run("INSERT INTO skald.queue (name) VALUES ('payments') ON CONFLICT DO NOTHING");
+    c.at("payments")
+        .db.run("INSERT INTO skald.inbox (queue, consumer, message_id, type, content_type, headers, body) "
+                "VALUES ('payments', 7, '1', 't', '', '[]', '')");
+    CHECK(c.audit({"--databases", c.databases(), "--again", "0s"}).code == 0);
 }
 
 TEST_CASE("all databases are examined, and a database that is away is an error")

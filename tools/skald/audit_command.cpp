@@ -23,6 +23,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <set>
@@ -74,10 +75,14 @@ int report(audit::findings const& found, std::string const& looked_at, nlohmann:
     }
     std::string text;
     if (found.total() > 0) text = table(rows) + "\n\n" + whys;
-    if (found.total() > found.kept().size())
+    if (found.total() > found.kept().size()) {
+        for (auto const& [kind, count] : found.counts()) text += fmt::format("{} {}\n", count, kind);
         text += fmt::format("these are the first {}: --rows shows more\n", found.kept().size());
+    }
     out.tell(text + fmt::format("{} findings; {}", found.total(), looked_at), object);
-    return found.total() > 0 ? 1 : 0;
+    if (found.total() > 0) return 1;
+    // 1 would say that something is off.
+    return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? 0 : 2;
 }
 
 audit::queues_seen inboxes(std::vector<audit::service_database> const& services)
@@ -164,14 +169,14 @@ void check(audit_options const& options)
 }
 
 // Records that have expired are not missing: without rows of one's own there is nothing left to compare.
-void check_retention(audit::period const& over, audit_options const& options, core::instant now)
+void check_retention(postgres::connection& c, audit::period const& over, audit_options const& options)
 {
-    auto const days = config::from_environment().retention_days;
-    if (!options.ours.query.empty() || over.since - over.grace >= now - std::chrono::days{days}) return;
-    throw configuration_error{fmt::format(
-        "records are kept for {} days (SKALD_RETENTION_DAYS), and the period begins before that: give --ours, a query "
-        "of your own tables",
-        days)};
+    auto const since = audit::remembered_since(c);
+    if (!options.ours.query.empty() || !since || over.since - over.grace >= *since) return;
+    throw configuration_error{
+        fmt::format("{} has deleted its records from before {} (SKALD_RETENTION_DAYS), and the period begins less than "
+                    "--grace after that: give --ours, a query of your own tables, or a later --since",
+                    options.service, core::write_instant(*since))};
 }
 
 // A name that nobody has would compare nothing with all that the other side has.
@@ -205,9 +210,10 @@ int audit_against(audit_options options, output const& out)
     audit::check_owner(c, options.service);
     check_step(c, options.ours.step, options.service);
     auto const now = core::parse_instant(c.run(std::string{audit::queries::audit_clock})[0]["at"].c_str()).value();
-    auto const over = audit::make_period(time_or_none("--since", options.since), time_or_none("--until", options.until),
-                                         options.grace(), now);
-    check_retention(over, options, now);
+    auto over = audit::make_period(time_or_none("--since", options.since), time_or_none("--until", options.until),
+                                   options.grace(), now);
+    check_retention(c, over, options);
+    over = audit::with_beginnings(c, options.ours, over);
 
     auto const asked = over.widened(1);
     options.listing.compare = options.ours.compare;
@@ -238,8 +244,17 @@ catch (configuration_error const&) {
 }
 catch (std::exception const& error) {
     std::string_view const what = error.what();
-    complain(fmt::format("nothing can be said: {}", what.substr(0, what.find('\n'))));
-    return 2;
+    return out.fail(fmt::format("nothing can be said: {}", what.substr(0, what.find('\n'))), 2);
+}
+
+// An empty value is more likely an unset variable of a script than an intention to have none: without it, something
+// else would be compared.
+CLI::Validator given_text()
+{
+    auto const refuse = [](std::string& text) {
+        return text.empty() ? "empty; give one, or leave it out" : std::string{};
+    };
+    return {refuse, ""};
 }
 
 void add_comparing_options(CLI::App& command, audit_options& options)
@@ -247,8 +262,9 @@ void add_comparing_options(CLI::App& command, audit_options& options)
     auto* const against =
         command.add_option("--against", options.listing.command,
                            "a command that prints what the other side has, one JSON object with a `key` a line");
+    against->check(given_text());
     auto const add = [&](char const* name, auto& value, char const* help) {
-        return command.add_option(name, value, help)->needs(against);
+        return command.add_option(name, value, help)->needs(against)->check(given_text());
     };
     add("--service", options.service,
         "whose records are compared; its database is that of DATABASE_URL or --databases");
