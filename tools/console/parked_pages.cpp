@@ -3,6 +3,9 @@
 #include "pages.hpp"
 #include "words.hpp"
 
+#include <skald/detail/data.hpp>
+#include <skald/errors.hpp>
+
 #include <fmt/format.h>
 #include <pqxx/pqxx>
 
@@ -14,6 +17,8 @@ namespace skald::console {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::size_t laid_out_max = 65'536;  // bytes of a body
 
 std::int64_t read_id(std::string const& text)
 {
@@ -137,6 +142,16 @@ std::string_view meaning_of(std::string const& reason)
     return "It could not be processed.";
 }
 
+// As JSON with a line for each value, if it is JSON that Skald accepts: what has no bound on its nesting overflows the
+// stack, and its indentation grows with the square of it.
+std::string laid_out(std::string const& text)
+try {
+    return text.size() > laid_out_max ? text : detail::parse_checked(text).dump(2);
+}
+catch (data_error const&) {
+    return text;
+}
+
 markup body_of(json const& one)
 {
     if (auto const kept = one.find("kept_body"); kept != one.end())
@@ -144,9 +159,7 @@ markup body_of(json const& one)
                                         kept->at("bytes").dump(), kept->at("store").get<std::string>())) +
                element("pre", {{"tabindex", "0"}}, kept->at("sha256").get<std::string>());
     if (one.contains("body_hex")) return element("pre", {{"tabindex", "0"}}, one["body_hex"].get<std::string>());
-    auto const text = one["body"].get<std::string>();
-    auto const read = json::parse(text, nullptr, false);
-    return element("pre", {{"tabindex", "0"}}, read.is_discarded() ? text : read.dump(2));
+    return element("pre", {{"tabindex", "0"}}, laid_out(one["body"].get<std::string>()));
 }
 
 markup headers_of(json const& headers)

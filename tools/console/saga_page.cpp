@@ -109,11 +109,9 @@ markup away_notes(saga_story const& story)
     return missing_note(missing, "Its lane shows what " + story.home + " was told.");
 }
 
-markup json_text(nlohmann::json const& value)
+markup started_with(saga_story const& story)
 {
-    return element("pre", {{"tabindex", "0"}},
-                   value.is_discarded() ? "no JSON"
-                                        : value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return element("pre", {{"tabindex", "0"}}, story.data ? story.data->dump(2) : story.text);
 }
 
 markup changes_of(saga_story const& story, station const& at, run const& of)
@@ -121,9 +119,9 @@ markup changes_of(saga_story const& story, station const& at, run const& of)
     if (of.message && !of.message->kept.empty())
         return element("p", "The message for " + at.step + " carries a reference in its place:") +
                element("pre", {{"tabindex", "0"}}, of.message->kept);
-    if (!of.message || !of.message->data || story.data.is_discarded()) return {};
+    if (!of.message || !of.message->data || !story.data) return {};
     markup rows;
-    for (auto const& [path, values] : changes(story.data, *of.message->data))
+    for (auto const& [path, values] : changes(*story.data, *of.message->data))
         rows += element("li", element("code", path) + styled("del", "", values.first) + raw(" ") +
                                   styled("ins", "", values.second));
     return element("p", "The message for " + at.step + " carries it with these changes:") +
@@ -144,7 +142,7 @@ markup data(saga_story const& story)
     return element("details", {{"class", "card"}},
                    element("summary", "Data") +
                        styled("div", "data",
-                              element("section", element("h2", "As it started") + json_text(story.data)) +
+                              element("section", element("h2", "As it started") + started_with(story)) +
                                   element("section", element("h2", "What steps changed") + changed)));
 }
 

@@ -8,6 +8,9 @@
 #include "postgres/literal.hpp"
 #include "skald_console_queries.hpp"
 
+#include <skald/detail/data.hpp>
+#include <skald/errors.hpp>
+
 #include <pqxx/pqxx>
 
 #include <algorithm>
@@ -95,10 +98,13 @@ void read_records(saga_story& story, std::string const& service, postgres::conne
     }
 }
 
-std::optional<json> data_in(pqxx::field const& body)
-{
-    auto read = json::parse(core::from_hex(body.c_str()), nullptr, false);
-    return read.is_discarded() ? std::nullopt : std::optional{std::move(read)};
+// Nothing if it is no JSON that Skald accepts: nesting without a bound would overflow the stack.
+std::optional<json> data_in(std::string const& text)
+try {
+    return detail::parse_checked(text);
+}
+catch (data_error const&) {
+    return std::nullopt;
 }
 
 void read_messages(saga_story& story, std::string const& service, postgres::connection& c)
@@ -113,7 +119,7 @@ void read_messages(saga_story& story, std::string const& service, postgres::conn
                                        .error = row["error"].c_str(),
                                        .since = core::parse_instant(row["at"].c_str()).value(),
                                        .waits = row["waits"].as<bool>(),
-                                       .data = data_in(row["body"]),
+                                       .data = data_in(core::from_hex(row["body"].c_str())),
                                        .kept = row["kept"].c_str()};
     }
 }
@@ -131,7 +137,7 @@ void read_parked(saga_story& story, std::string const& service, postgres::connec
                                        .reason = row["reason"].c_str(),
                                        .since = core::parse_instant(row["at"].c_str()).value(),
                                        .parked_id = row["id"].as<std::int64_t>(),
-                                       .data = data_in(row["body"]),
+                                       .data = data_in(core::from_hex(row["body"].c_str())),
                                        .kept = row["kept"].c_str()};
     }
 }
@@ -235,9 +241,13 @@ std::optional<saga_story> tell_saga(databases const& all, std::string const& hom
         auto const found = admin::find_saga(c, id);
         if (!found) return false;
         story.facts = *found;
-        auto const start = c.run(filled_in(queries::start_of_saga{.scope = id.scope, .key = id.key}))[0];
+        // A purge may have taken it between the two.
+        auto const rows = c.run(filled_in(queries::start_of_saga{.scope = id.scope, .key = id.key}));
+        if (rows.empty()) return false;
+        auto const& start = rows[0];
         story.version = start["version"].c_str();
-        story.data = json::parse(start["data"].c_str(), nullptr, false);
+        story.text = start["data"].c_str();
+        story.data = data_in(story.text);
         story.attributes = json::parse(start["attributes"].c_str());
         return true;
     });

@@ -26,7 +26,7 @@ struct message_place
     core::instant since{};
     std::int64_t parked_id{};
     bool waits{};  // in the outbox until a later time: for a retry, or because the broker refused it
-    std::optional<nlohmann::json> data{};  // of the saga, as the message carries it; nothing if it is no JSON
+    std::optional<nlohmann::json> data{};  // of the saga, as the message carries it; nothing: as `data` below
     std::string kept{};                    // the reference that it carries in the place of data
 };
 
@@ -79,8 +79,9 @@ struct saga_story
     std::string home;
     admin::saga_facts facts;
     std::string version;
-    std::string sentence;  // of `skald saga show`
-    nlohmann::json data;   // as it started
+    std::string sentence;                // of `skald saga show`
+    std::string text;                    // its data as it started
+    std::optional<nlohmann::json> data;  // the same, read; nothing if it is no JSON that Skald accepts
     nlohmann::json attributes;
     std::vector<station> stations;
     std::vector<lane> lanes;  // in the order in which the plan first comes to them
