@@ -64,7 +64,7 @@ SELECT s.scope, s.key, s.step, s.kind, s.dependency, coalesce(s.owner, '') AS ow
        extract(epoch FROM s.due_at - clock_timestamp())::bigint AS due_in_seconds
   FROM skald.started s
   JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (s.scope, s.key, s.step)
- WHERE (:key::text IS NULL OR s.key = :key::text) AND (NOT :unknown::boolean OR i.status = 'unknown')
+ WHERE (:key::text IS NULL OR s.key = :key::text) AND (:scope::text IS NULL OR s.scope = :scope::text) AND (NOT :unknown::boolean OR i.status = 'unknown')
  ORDER BY s.created_at, s.scope, s.key, s.step
  LIMIT :rows_max::integer
 

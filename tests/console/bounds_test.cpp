@@ -21,3 +21,18 @@ TEST_CASE("a body that nests without end is shown as it is")
     CHECK(saga.status == 200);
     CHECK_FALSE(says(saga, "[[["));
 }
+
+TEST_CASE("a step that has begun is found, however many of that key have begun in other scopes")
+{
+    console_shop s;
+    s.order("1");
+    s.at("payments").db.run(
+        "INSERT INTO skald.idempotency (scope, key, step, home, status) SELECT scope, '1', 'charge-payment', 'orders', "
+        "'unknown' FROM (SELECT 'other-' || n FROM generate_series(1, 150) AS n UNION ALL SELECT '') AS s (scope);"
+        "INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, lease, in_doubt, calls, looks, "
+        "message_id, type, content_type, body, headers, created_at) SELECT i.scope, '1', 'charge-payment', 'call', "
+        "'gateway', now() + '1 h', '15 s', true, 1, 3, 'm', 't', 'c', '', '{}', now() - CASE WHEN i.scope = '' THEN "
+        "interval '0' ELSE '1 h' END FROM skald.idempotency i");
+    application const console{s.given()};
+    CHECK(says(visitor{console, s.ada}.get("/saga", {{"key", "1"}}), "/resolve?service=payments"));
+}

@@ -145,9 +145,8 @@ void read_parked(saga_story& story, std::string const& service, postgres::connec
 void read_started(saga_story& story, std::string const& service, postgres::connection& c)
 {
     auto const& id = story.facts.id;
-    auto const page = admin::list_started(c, {.key = id.key});
+    auto const page = admin::list_started(c, {.key = id.key, .scope = id.scope});
     for (auto const& one : page["started"]) {
-        if (one["scope"] != id.scope) continue;
         auto* const found = find_run(story.stations, service, one["step"]);
         if (found == nullptr) continue;
         found->waits_for = one["waits_for"];

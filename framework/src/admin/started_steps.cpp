@@ -61,8 +61,10 @@ bool has_failed_since(json const& now, json const& then)
 json list_started(postgres::connection& c, started_filter const& filter)
 {
     json page{{"started", json::array()}, {"more", false}};
-    for (auto const& row : c.run(postgres::execute(queries::list_started{
-             .key = filter.key, .unknown = filter.unknown, .rows_max = std::int64_t{filter.limit} + 1}))) {
+    for (auto const& row : c.run(postgres::execute(queries::list_started{.key = filter.key,
+                           .scope = filter.scope,
+                           .unknown = filter.unknown,
+                           .rows_max = std::int64_t{filter.limit} + 1}))) {
         if (page["started"].size() < static_cast<std::size_t>(filter.limit))
             page["started"].push_back(started_step_of(row));
         else page["more"] = true;
@@ -72,10 +74,10 @@ json list_started(postgres::connection& c, started_filter const& filter)
 
 json find_started(postgres::connection& c, core::saga_id const& saga, std::string const& step)
 {
-    constexpr int all_of_a_key = 10'000;
-    auto const page = list_started(c, {.key = saga.key, .limit = all_of_a_key});
+    constexpr int all_of_a_saga = 10'000;
+    auto const page = list_started(c, {.key = saga.key, .scope = saga.scope, .limit = all_of_a_saga});
     for (auto const& one : page["started"])
-        if (one["scope"] == saga.scope && one["step"] == step) return one;
+        if (one["step"] == step) return one;
     return nullptr;
 }
 

@@ -15,7 +15,8 @@ namespace skald::admin {
 struct started_filter
 {
     std::optional<std::string> key{};
-    bool unknown{};  // only calls of which nobody knows what they have done
+    std::optional<std::string> scope{};  // with the key: found by the primary key
+    bool unknown{};                      // only calls of which nobody knows what they have done
     int limit{100};
 };
 
