@@ -78,13 +78,14 @@ BEGIN
 END $$;
 
 -- Removes what nobody has referred to for that long, and what no row refers to now. Before that, what is still
--- referred to is touched: when its last row has gone, a message of it may be at the broker for as long again. Returns how many went.
-CREATE FUNCTION skald.purge_bodies(older_than interval, most integer) RETURNS integer
+-- referred to is touched: when its last row has gone, a message of it may be at the broker for as long again. Returns how many went, at most
+-- so many and 256 MiB: each MiB is hundreds of rows. `is_all`: the next call would find nothing.
+CREATE FUNCTION skald.purge_bodies(older_than interval, most integer, OUT gone integer, OUT is_all boolean)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    gone integer;
+    touched integer;
 BEGIN
     IF older_than < interval '1 day' OR older_than IS NULL THEN
         RAISE EXCEPTION 'a retention of % is too short', older_than USING ERRCODE = 'invalid_parameter_value';
@@ -95,13 +96,17 @@ BEGIN
            AND EXISTS (SELECT FROM skald.body_in_use u WHERE u.name = 'sha256:' || encode(b.fingerprint, 'hex'))
          ORDER BY b.touched_at LIMIT most FOR UPDATE OF b SKIP LOCKED)
     UPDATE skald.body b SET touched_at = clock_timestamp() FROM found f WHERE b.fingerprint = f.fingerprint;
-    WITH found AS MATERIALIZED (
-        SELECT b.fingerprint FROM skald.body b
+    GET DIAGNOSTICS touched = ROW_COUNT;
+    WITH old AS MATERIALIZED (
+        SELECT b.fingerprint, b.size FROM skald.body b
          WHERE b.touched_at < clock_timestamp() - older_than
            AND NOT EXISTS (SELECT FROM skald.body_in_use u WHERE u.name = 'sha256:' || encode(b.fingerprint, 'hex'))
          ORDER BY b.touched_at LIMIT most FOR UPDATE OF b SKIP LOCKED),
+    found AS MATERIALIZED (
+        SELECT s.fingerprint FROM (SELECT o.fingerprint, sum(o.size) OVER (ORDER BY o.fingerprint) - o.size AS before FROM old o) AS s
+         WHERE s.before < 268435456),
     parts AS (DELETE FROM skald.body_part p USING found f WHERE p.fingerprint = f.fingerprint)
     DELETE FROM skald.body b USING found f WHERE b.fingerprint = f.fingerprint;
     GET DIAGNOSTICS gone = ROW_COUNT;
-    RETURN gone;
+    is_all := gone = 0 AND touched < most;
 END $$;

@@ -17,7 +17,7 @@ SELECT encode(bytes, 'hex') AS bytes FROM skald.body_part WHERE (fingerprint, pa
 
 -- Of this database's own.
 -- name: purge_bodies
-SELECT skald.purge_bodies(:older_than::bigint * interval '1 second', :most::integer) AS gone
+SELECT p.gone, p.is_all FROM skald.purge_bodies(:older_than::bigint * interval '1 second', :most::integer) AS p
 
 -- Whether a row of this database refers to it, wherever it is kept.
 -- name: body_is_in_use

@@ -16,6 +16,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -41,6 +42,14 @@ inline bool used(core::body_reference const&)
 inline bool unused(core::body_reference const&)
 {
     return false;
+}
+
+/// What nobody has referred to for a month.
+inline std::size_t purge(ports::body_store& from, std::size_t most,
+                         std::function<bool(core::body_reference const&)> const& is_in_use)
+{
+    ports::purge_place at;
+    return from.purge(month, most, is_in_use, at);
 }
 
 inline ports::body_fault::kind fault_of(ports::body_store& from, core::body_reference const& what)
@@ -109,19 +118,19 @@ TEST_CASE_TEMPLATE_DEFINE("a purge takes what nobody refers to, and only when it
     auto const what = core::reference_to(large, at.orders().name());
     at.orders().keep(what, large);
     at.payments().hold(what);
-    CHECK(at.orders().purge(month, 10, unused) == 0);
+    CHECK(purge(at.orders(), 10, unused) == 0);
     at.age(what, month * 2);
     SUBCASE("a service that still refers to it keeps it, and as if it were new")
     {
-        CHECK(at.orders().purge(month, 10, used) == 0);
-        CHECK(at.payments().purge(month, 10, unused) == 0);
+        CHECK(purge(at.orders(), 10, used) == 0);
+        CHECK(purge(at.payments(), 10, unused) == 0);
         CHECK(at.payments().read(what) == large);
     }
     SUBCASE("one that has not looked yet holds it, however old it is")
     {
-        CHECK(at.orders().purge(month, 10, unused) == 0);
+        CHECK(purge(at.orders(), 10, unused) == 0);
         CHECK(at.orders().read(what) == large);
-        CHECK(at.payments().purge(month, 10, unused) == 1);
+        CHECK(purge(at.payments(), 10, unused) == 1);
         CHECK(fault_of(at.orders(), what) == ports::body_fault::kind::missing);
         CHECK(at.copies(what) == 0);
     }
@@ -130,8 +139,25 @@ TEST_CASE_TEMPLATE_DEFINE("a purge takes what nobody refers to, and only when it
         auto const other = core::reference_to("other", "");
         at.orders().keep(other, "other");
         at.age(other, month * 2);
-        at.payments().purge(month, 10, unused);
-        CHECK(at.orders().purge(month, 1, unused) + at.orders().purge(month, 1, unused) == 2);
+        purge(at.payments(), 10, unused);
+        CHECK(purge(at.orders(), 1, unused) + purge(at.orders(), 1, unused) == 2);
+    }
+    SUBCASE("one that is told to end goes on behind what it has looked at")
+    {
+        auto const other = core::reference_to("other", "");
+        at.orders().keep(other, "other");
+        at.age(other, month * 2);
+        purge(at.payments(), 10, unused);
+        ports::purge_place place{.is_over = [] { return true; }};
+        std::size_t gone = 0, calls = 0;
+        do {
+            auto const last = place.after;
+            auto const now = at.orders().purge(month, 10, unused, place);
+            CHECK(now <= 1);
+            gone += now;
+            REQUIRE((place.after.empty() || place.after > last));
+        } while (!place.after.empty() && ++calls < 10);
+        CHECK(gone == 2);
     }
 }
 
@@ -142,9 +168,9 @@ TEST_CASE_TEMPLATE_DEFINE("what is kept while a purge runs is there afterwards",
     for (int round = 0; round < 50; ++round) {
         at.orders().keep(what, "small");
         at.age(what, month * 2);
-        std::jthread purge{[&] { reached([&] { return at.orders().purge(month, 10, unused); }); }};
+        std::jthread purging{[&] { reached([&] { return purge(at.orders(), 10, unused); }); }};
         reached([&] { at.orders().keep(what, "small"); });
-        purge.join();
+        purging.join();
         REQUIRE(at.orders().read(what) == "small");
     }
 }
@@ -158,18 +184,18 @@ TEST_CASE_TEMPLATE_DEFINE("an old body that another service refers to while a pu
     for (int round = 0; round < 50; ++round) {
         at.orders().keep(what, "small");
         at.age(what, month * 2);
-        std::jthread purge{[&] { reached([&] { return at.orders().purge(month, 10, unused); }); }};
+        std::jthread purging{[&] { reached([&] { return purge(at.orders(), 10, unused); }); }};
         bool const is_held = reached([&] { return at.payments().hold(what); });
-        purge.join();
+        purging.join();
         if (!is_held) {
             REQUIRE(fault_of(at.payments(), what) == ports::body_fault::kind::missing);
             continue;
         }
         // For as long as it is referred to, too, whoever else purges.
         at.age(what, month * 2);
-        REQUIRE(at.orders().purge(month, 10, unused) == 0);
+        REQUIRE(purge(at.orders(), 10, unused) == 0);
         REQUIRE(at.payments().read(what) == "small");
-        at.payments().purge(month, 10, unused);
+        purge(at.payments(), 10, unused);
     }
 }
 
@@ -181,8 +207,8 @@ TEST_CASE_TEMPLATE_DEFINE("what one purge finds in use, another at the same time
     at.payments().keep(what, "small");
     for (int round = 0; round < 20; ++round) {
         at.age(what, month * 2);
-        std::jthread other{[&] { reached([&] { return at.orders().purge(month, 10, unused); }); }};
-        reached([&] { return at.payments().purge(month, 10, used); });
+        std::jthread other{[&] { reached([&] { return purge(at.orders(), 10, unused); }); }};
+        reached([&] { return purge(at.payments(), 10, used); });
         other.join();
         REQUIRE(at.payments().read(what) == "small");
     }

@@ -10,6 +10,8 @@
 #include <doctest/doctest.h>
 
 #include <thread>
+#include <utility>
+#include <vector>
 
 using namespace skald;
 using namespace skald::test;
@@ -56,7 +58,8 @@ struct large_depot : depot
     std::int64_t purge()
     {
         postgres::connection c{{.url = db().url()}};
-        return admin::purge_bodies(c, nullptr, days);
+        ports::purge_place at;
+        return admin::purge_bodies(c, nullptr, days, at).gone;
     }
     std::string replay()
     {
@@ -243,6 +246,21 @@ TEST_CASE("a purge removes a body when no row refers to it, and not before")
     CHECK(d.db().one("SELECT count(*) FROM skald.body_part") == "0");
 }
 
+TEST_CASE("a purge takes no more than 256 MiB at a time, and says that there is more")
+{
+    database db{"depot"};
+    db.run("INSERT INTO skald.body (fingerprint, size, touched_at) SELECT sha256(n::text::bytea), 67108864, "
+           "clock_timestamp() - interval '90 days' FROM generate_series(1, 6) AS n");
+    postgres::connection c{{.url = db.url()}};
+    ports::purge_place at;
+    std::vector<std::pair<std::int64_t, bool>> batches;
+    do {
+        auto const done = admin::purge_bodies(c, nullptr, days, at);
+        batches.emplace_back(done.gone, done.is_all);
+    } while (!batches.back().second && batches.size() < 10);
+    CHECK(batches == std::vector<std::pair<std::int64_t, bool>>{{4, false}, {2, false}, {0, true}});
+}
+
 TEST_CASE("a body that is kept again while a purge looks at it is there afterwards")
 {
     database db{"depot"};
@@ -257,7 +275,10 @@ TEST_CASE("a body that is kept again while a purge looks at it is there afterwar
     for (int round = 0; round < 50; ++round) {
         keep();
         purging.run("UPDATE skald.body SET touched_at = clock_timestamp() - interval '90 days'");
-        std::thread purge{[&] { admin::purge_bodies(purging, nullptr, days); }};
+        std::thread purge{[&] {
+            ports::purge_place at;
+            admin::purge_bodies(purging, nullptr, days, at);
+        }};
         keep();
         purge.join();
         REQUIRE(postgres::read_body(keeping, what, "here") == bytes);

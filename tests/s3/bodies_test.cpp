@@ -91,7 +91,7 @@ TEST_CASE("a body of 64 MiB goes there and back, and each of many objects of a b
         at.orders().keep(one, body);
         at.age(one, body_claims::month * 2);
     }
-    CHECK(at.orders().purge(body_claims::month, 10 * many, body_claims::unused) == many);
+    CHECK(body_claims::purge(at.orders(), 10 * many, body_claims::unused) == many);
     CHECK(at.server.files("").size() == 2);
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("a server that is away parks nothing: it is a fault, and over when the
     CHECK(complaint([&] { at.orders().read(what); }).find("can't be used") != std::string::npos);
     CHECK(complaint([&] { at.orders().keep(what, "small"); }) != "none");
     CHECK(complaint([&] { at.orders().hold(what); }) != "none");
-    CHECK(complaint([&] { at.orders().purge(body_claims::month, 1, body_claims::unused); }) != "none");
+    CHECK(complaint([&] { body_claims::purge(at.orders(), 1, body_claims::unused); }) != "none");
     CHECK(refusal_of(settings_for(at.server)).empty());  // no reason not to start
     at.server.start();
     CHECK(at.orders().read(what) == "small");

@@ -36,14 +36,13 @@ public:
     }
     std::size_t copies(core::body_reference const& what) const { return fs::exists(file_of(what)) ? 1 : 0; }
     std::string path() const { return place_.path(); }
-
-private:
     std::string file_of(core::body_reference const& what) const
     {
         auto const hex = core::to_hex(what.fingerprint);
         return path() + '/' + hex.substr(0, 2) + '/' + hex;
     }
 
+private:
     test::temporary_directory place_;
     bodies::directory_bodies orders_{path(), "orders-1"};
     bodies::directory_bodies payments_{path(), "payments-1"};
@@ -64,5 +63,5 @@ TEST_CASE("a directory that is not there is told apart from a body that is missi
     bodies::directory_bodies away{at.path() + "/away", "orders-1"};
     CHECK_THROWS_AS(away.read(what), ports::fault);
     CHECK_THROWS_AS(away.keep(what, "small"), ports::fault);
-    CHECK_THROWS_AS(away.purge(test::body_claims::month, 10, test::body_claims::unused), ports::fault);
+    CHECK_THROWS_AS(test::body_claims::purge(away, 10, test::body_claims::unused), ports::fault);
 }

@@ -61,21 +61,25 @@ nlohmann::json waiting(postgres::connection& c, std::string& sentence)
 }
 
 /// Large bodies that are gone, and what became of the store, if it is apart.
-struct purged_bodies
+struct bodies_result
 {
     std::int64_t gone{};
     std::string store{"the database"};
     std::string why_not{};  // empty: it was purged
 };
 
-purged_bodies purge_bodies(postgres::connection& c, config const& settings, int days)
+bodies_result purge_bodies(postgres::connection& c, config const& settings, int days)
 {
-    purged_bodies done;
+    bodies_result done;
     done.store = settings.body_store == "database" ? done.store : settings.body_store;
     try {
         auto const store = body_store_of(settings, postgres::owner_of(c.raw()));
-        for (std::int64_t gone = admin::bodies_max; gone >= admin::bodies_max; done.gone += gone)
-            gone = admin::purge_bodies(c, store.get(), days);
+        ports::purge_place at;
+        for (bool is_all = false; !is_all;) {
+            auto const batch = admin::purge_bodies(c, store.get(), days, at);
+            done.gone += batch.gone;
+            is_all = batch.is_all;
+        }
     }
     catch (ports::fault const& met) {
         done.why_not = met.what();

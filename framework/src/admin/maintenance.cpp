@@ -21,6 +21,10 @@ using namespace std::chrono_literals;
 constexpr int rest_factor = 4;
 constexpr std::chrono::milliseconds rest_least = 50ms;
 
+// Of large bodies a batch has so many of one place, and so much time, and then something else may have its turn.
+constexpr std::int64_t bodies_max = 1'000;
+constexpr auto bodies_turn = 1s;
+
 // The same for the figures: a hundredth.
 constexpr int figures_rest_factor = 100;
 constexpr int figures_missed_max = 3;
@@ -60,17 +64,20 @@ purged purge_batch(postgres::connection& c, int retention_days, int batch_max, s
     return done;
 }
 
-std::int64_t purge_bodies(postgres::connection& c, ports::body_store* apart, int retention_days)
+purged_bodies purge_bodies(postgres::connection& c, ports::body_store* apart, int retention_days,
+                           ports::purge_place& at)
 {
     auto const older_than = std::chrono::seconds{std::chrono::hours{24} * retention_days};
     auto const own =
         c.run(postgres::execute(queries::purge_bodies{.older_than = older_than.count(), .most = bodies_max}));
-    auto gone = own[0]["gone"].as<std::int64_t>();
-    if (apart == nullptr) return gone;
+    purged_bodies done{own[0]["gone"].as<std::int64_t>(), own[0]["is_all"].as<bool>()};
+    if (apart == nullptr || !done.is_all) return done;
     auto const is_in_use = [&c](core::body_reference const& what) {
         return c.run(postgres::execute(queries::body_is_in_use{.name = what.name()}))[0]["is_in_use"].as<bool>();
     };
-    return gone + static_cast<std::int64_t>(apart->purge(older_than, bodies_max, is_in_use));
+    done.gone += static_cast<std::int64_t>(apart->purge(older_than, bodies_max, is_in_use, at));
+    done.is_all = at.after.empty();
+    return done;
 }
 
 maintenance::maintenance(maintenance_options options, postgres::connection_options database, runtime::backlog& backlog,
@@ -184,8 +191,13 @@ void maintenance::purge_one_batch()
     auto const done = purge_batch(*connection_, options_.retention_days, options_.batch_max, mark_.mark());
     purged_ += done;
     if (!done.did_something()) return end_purge();
-    auto const took = std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - began);
-    purge_at_ = clock::now() + std::max(took * rest_factor, rest_least);
+    purge_at_ = after_rest(began);
+}
+
+maintenance::clock::time_point maintenance::after_rest(clock::time_point began)
+{
+    auto const now = clock::now();
+    return now + std::max<clock::duration>((now - began) * rest_factor, rest_least);
 }
 
 void maintenance::end_purge()
@@ -204,10 +216,13 @@ void maintenance::end_purge()
 // A store that can't be reached stops nothing else.
 void maintenance::purge_bodies()
 try {
-    bodies_at_ = clock::now() + options_.bodies_every;
-    auto const gone = admin::purge_bodies(*connection_, database_.bodies.get(), options_.retention_days);
-    database_.body_counts->removed.add(static_cast<std::uint64_t>(gone));
-    if (gone > 0) log_.info("bodies.purged", {{"bodies", gone}});
+    auto const began = clock::now();
+    bodies_at_ = began + options_.bodies_every;
+    bodies_place_.is_over = [this, began] { return stop_.stopped() || clock::now() - began >= bodies_turn; };
+    auto const done = admin::purge_bodies(*connection_, database_.bodies.get(), options_.retention_days, bodies_place_);
+    database_.body_counts->removed.add(static_cast<std::uint64_t>(done.gone));
+    if (done.gone > 0) log_.info("bodies.purged", {{"bodies", done.gone}});
+    if (!done.is_all) purge_at_ = bodies_at_ = after_rest(began);
 }
 catch (ports::fault const& met) {
     log_.warning("bodies.not_purged", {{"error", met.what()}});

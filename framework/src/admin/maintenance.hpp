@@ -43,12 +43,17 @@ struct purged
 purged purge_batch(postgres::connection& c, int retention_days, int batch_max,
                    std::string const& outbox_from = "-infinity");
 
-/// How many large bodies of one place are removed at a time.
-inline constexpr std::int64_t bodies_max = 1'000;
+/// What one batch of a purge of large bodies did.
+struct purged_bodies
+{
+    std::int64_t gone{};
+    bool is_all{};  // nothing is left to do now
+};
 
-/// Removes large bodies that nothing has referred to for that long: those in the database, and those in the store of
-/// the service, if it has one apart. A batch; returns how many. Throws what pqxx throws, and ports::fault.
-std::int64_t purge_bodies(postgres::connection& c, ports::body_store* apart, int retention_days);
+/// Removes large bodies that nothing has referred to for that long: those in the database, then those in the store of
+/// the service, if it has one apart. A batch, which goes on behind `at`. Throws what pqxx throws, and ports::fault.
+purged_bodies purge_bodies(postgres::connection& c, ports::body_store* apart, int retention_days,
+                           ports::purge_place& at);
 
 struct maintenance_options
 {
@@ -85,6 +90,7 @@ private:
     void purge_one_batch();
     void end_purge();
     void purge_bodies();
+    static clock::time_point after_rest(clock::time_point began);
     void log_figures(std::string const& why_not);
     void log_backlog(bool over);
 
@@ -105,6 +111,7 @@ private:
     clock::time_point figures_at_{};
     postgres::low_water mark_;
     purged purged_;
+    ports::purge_place bodies_place_;
     int failures_in_a_row_{};
     int figures_missed_{};  // in a row
 };

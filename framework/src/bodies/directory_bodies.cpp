@@ -98,6 +98,13 @@ void write_all(file const& to, std::string_view bytes, std::string const& path)
     }
 }
 
+constexpr std::string_view half_end = "..new";  // of a file that is being written: no holder has an empty name
+
+bool is_hex(std::string_view text, std::size_t digits)
+{
+    return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 std::string hex_of(core::body_reference const& what)
 {
     return core::to_hex(what.fingerprint);
@@ -108,6 +115,15 @@ std::string hex_of(core::body_reference const& what)
 directory_bodies::directory_bodies(std::string directory, std::string holder)
     : root_{std::move(directory)}, holder_{std::move(holder)}
 {}
+
+std::vector<std::string> directory_bodies::folders() const
+{
+    std::vector<std::string> found;
+    for (auto const& one : fs::directory_iterator{root_})
+        if (auto name = one.path().filename().string(); is_hex(name, 2) && one.is_directory()) found.push_back(name);
+    std::ranges::sort(found);
+    return found;
+}
 
 void directory_bodies::mark(std::string const& hex) const
 {
@@ -127,7 +143,7 @@ void directory_bodies::keep(core::body_reference const& what, std::string_view b
     // One of another size is what a crash of the server, or somebody else, has left of it.
     if (is_file(path_of(hex), met) && static_cast<std::uint64_t>(met.st_size) == what.size) touch(path_of(hex));
     else {
-        auto const half = path_of(hex) + "..new";  // no holder has an empty name
+        auto const half = path_of(hex).append(half_end);
         file const made{half, O_CREAT | O_TRUNC | O_WRONLY};
         if (!made.is_open()) fail("can't create", half);
         write_all(made, body, half);
@@ -176,19 +192,25 @@ std::string directory_bodies::read(core::body_reference const& what)
 }
 
 std::size_t directory_bodies::purge(std::chrono::seconds older_than, std::size_t most,
-                                    std::function<bool(core::body_reference const&)> const& is_in_use)
+                                    std::function<bool(core::body_reference const&)> const& is_in_use,
+                                    ports::purge_place& at)
 try {
     std::size_t gone = 0;
-    for (auto const& folder : fs::directory_iterator{root_}) {
-        if (!folder.is_directory() || folder.path().filename().string().size() != 2) continue;
+    for (auto const& folder : folders()) {
+        if (folder < at.after.substr(0, 2)) continue;
         std::vector<std::string> all;
-        for (auto const& one : fs::directory_iterator{folder})
-            if (auto const hex = one.path().filename().string(); hex.size() == hex_digits) all.push_back(hex);
+        for (auto const& one : fs::directory_iterator{root_ + '/' + folder}) {
+            auto const name = one.path().filename().string();
+            if (is_hex(name, hex_digits) && name > at.after) all.push_back(name);
+        }
+        std::ranges::sort(all);
         for (auto const& hex : all) {
-            if (gone >= most) return gone;
             if (purge_one(hex, older_than, is_in_use)) ++gone;
+            at.after = hex;
+            if (gone >= most || (at.is_over && at.is_over())) return gone;
         }
     }
+    at.after.clear();
     return gone;
 }
 catch (fs::filesystem_error const& error) {
@@ -212,7 +234,7 @@ bool directory_bodies::purge_one(std::string const& hex, std::chrono::seconds ol
     fs::remove(path_of(hex) + '.' + holder_);
     bool const is_held = std::ranges::any_of(fs::directory_iterator{folder_of(hex)}, [&](auto const& one) {
         auto const name = one.path().filename().string();
-        return name.starts_with(hex + '.') && !name.ends_with("..new");
+        return name.starts_with(hex + '.') && !name.ends_with(half_end);
     });
     if (is_held || age < older_than) return false;
     fs::remove(path_of(hex));

@@ -8,6 +8,7 @@
 #include "ports/body_store.hpp"
 
 #include <string>
+#include <vector>
 
 namespace skald::bodies {
 
@@ -23,13 +24,15 @@ public:
     bool hold(core::body_reference const& what) override;
     std::string read(core::body_reference const& what) override;
     std::size_t purge(std::chrono::seconds older_than, std::size_t most,
-                      std::function<bool(core::body_reference const&)> const& is_in_use) override;
+                      std::function<bool(core::body_reference const&)> const& is_in_use,
+                      ports::purge_place& at) override;
 
 private:
     std::string folder_of(std::string const& hex) const { return root_ + '/' + hex.substr(0, 2); }
     std::string path_of(std::string const& hex) const { return folder_of(hex) + '/' + hex; }
     bool purge_one(std::string const& hex, std::chrono::seconds older_than,
                    std::function<bool(core::body_reference const&)> const& is_in_use);
+    std::vector<std::string> folders() const;
     void mark(std::string const& hex) const;
 
     std::string const root_;

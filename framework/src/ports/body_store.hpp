@@ -43,6 +43,13 @@ inline body_fault missing_body(core::body_reference const& what, std::string con
     return {body_fault::kind::missing, text};
 }
 
+/// How far a purge of a store has come: it may take several calls.
+struct purge_place
+{
+    std::function<bool()> is_over{};  // asked after each body, whether to go on another time; none: never
+    std::string after{};              // the body that was looked at last; empty: it begins, or is through
+};
+
 /// A store apart from the service's database.
 /// Threads: any. Every function throws fault{unavailable} if the store can't be reached.
 class body_store
@@ -64,8 +71,9 @@ public:
 
     /// Looks at what was not referred to for half of `older_than`: holds what the service still refers to, gives up
     /// what it does not, and removes what is older and held by nobody. Returns how many it removed, at most `most`.
+    /// Begins behind `at`, and leaves there where to go on.
     virtual std::size_t purge(std::chrono::seconds older_than, std::size_t most,
-                              std::function<bool(core::body_reference const&)> const& is_in_use) = 0;
+                              std::function<bool(core::body_reference const&)> const& is_in_use, purge_place& at) = 0;
 };
 
 }  // namespace skald::ports

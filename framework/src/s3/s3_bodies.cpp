@@ -49,12 +49,13 @@ bool is_hex(std::string_view text)
     return text.size() == hex_digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// Lists what begins like this, a page at a time.
+/// Lists what begins like this, a page at a time; `after`: what comes behind that name.
 class pages
 {
 public:
-    pages(client& from, std::string store, std::string const& begins_with)
-        : from_{from}, store_{std::move(store)}, prefix_{from.where().prefix + begins_with}
+    pages(client& from, std::string store, std::string const& begins_with, std::string const& after = {})
+        : from_{from}, store_{std::move(store)}, prefix_{from.where().prefix + begins_with},
+          after_{after.empty() ? after : from.where().prefix + after}
     {}
 
     /// Nothing: that was all. Names are without the bucket's prefix.
@@ -63,6 +64,7 @@ public:
         if (is_over_) return std::nullopt;
         auto query = "list-type=2&prefix=" + in_query(prefix_);
         if (!next_.empty()) query = "continuation-token=" + in_query(next_) + '&' + query;
+        else if (!after_.empty()) query += "&start-after=" + in_query(after_);
         auto const got = from_.send({.method = "GET", .query = std::move(query), .answer_max = answer_max});
         if (!got.is_good()) fail("can't list bodies", store_, got);
         if (got.now == std::chrono::sys_seconds{}) throw std::runtime_error{"its answer has no date"};
@@ -86,6 +88,7 @@ private:
     client& from_;
     std::string store_;
     std::string prefix_;
+    std::string after_;
     std::string next_;
     bool is_over_{};
     std::chrono::sys_seconds now_{};
@@ -238,22 +241,27 @@ std::string s3_bodies::read(core::body_reference const& what)
 }
 
 std::size_t s3_bodies::purge(std::chrono::seconds older_than, std::size_t most,
-                             std::function<bool(core::body_reference const&)> const& is_in_use)
+                             std::function<bool(core::body_reference const&)> const& is_in_use, ports::purge_place& at)
 {
     std::size_t gone = 0;
     known now;
+    // True: that is enough for this time.
     auto const finish = [&] {
-        if (is_hex(now.hex) && purge_one(now, older_than, is_in_use)) ++gone;
+        bool const is_ours = is_hex(now.hex);
+        if (is_ours) {
+            if (purge_one(now, older_than, is_in_use)) ++gone;
+            at.after = now.hex;
+        }
         now.all.clear();
+        return is_ours && (gone >= most || (at.is_over && at.is_over()));
     };
-    // All of one body are beside each other: names come sorted.
-    pages from{client_, name(), {}};
+    // All of one body are beside each other: names come sorted. `0` comes behind `/`.
+    pages from{client_, name(), {}, at.after.empty() ? at.after : at.after + '0'};
     while (auto page = from.next()) {
         for (auto const& one : page->objects) {
             auto const hex = one.name.substr(0, one.name.find('/'));
             if (hex != now.hex) {
-                finish();
-                if (gone >= most) return gone;
+                if (finish()) return gone;
                 now.hex = hex;
             }
             if (one.name.size() > hex.size() + 1)
@@ -261,6 +269,7 @@ std::size_t s3_bodies::purge(std::chrono::seconds older_than, std::size_t most,
         }
     }
     finish();
+    at.after.clear();
     return gone;
 }
 

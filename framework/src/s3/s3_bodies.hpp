@@ -30,7 +30,8 @@ public:
     bool hold(core::body_reference const& what) override;
     std::string read(core::body_reference const& what) override;
     std::size_t purge(std::chrono::seconds older_than, std::size_t most,
-                      std::function<bool(core::body_reference const&)> const& is_in_use) override;
+                      std::function<bool(core::body_reference const&)> const& is_in_use,
+                      ports::purge_place& at) override;
 
 private:
     struct object;
