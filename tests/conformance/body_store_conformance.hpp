@@ -100,6 +100,7 @@ TEST_CASE_TEMPLATE_DEFINE("a body that is missing or damaged is known, and what 
 {
     using kind = ports::body_fault::kind;
     Place at;
+    at.orders().keep(core::reference_to("other", ""), "other");
     auto const what = core::reference_to(large, at.orders().name());
     CHECK(fault_of(at.orders(), what) == kind::missing);
     CHECK(!at.orders().hold(what));

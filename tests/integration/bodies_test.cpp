@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -110,6 +111,7 @@ TEST_CASE("what was kept for such a start is read from the database though the s
 {
     large_depot d{10};
     temporary_directory const place;
+    std::filesystem::create_directory(place.path() / "ab");  // one that is empty is taken for one that is not mounted
     d.host();
     d.start(send, parcel{std::string(2 * mib, 'x'), 7}, "k");
     auto const what = core::parse_reference(d.db().one("SELECT headers->>'skald-body' FROM skald.outbox"));

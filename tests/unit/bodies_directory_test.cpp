@@ -65,3 +65,28 @@ TEST_CASE("a directory that is not there is told apart from a body that is missi
     CHECK_THROWS_AS(away.keep(what, "small"), ports::fault);
     CHECK_THROWS_AS(test::body_claims::purge(away, 10, test::body_claims::unused), ports::fault);
 }
+
+TEST_CASE("a mount point with nothing mounted on it is a store that is away")
+{
+    shared_directory at;
+    auto const what = core::reference_to("small", at.orders().name());
+    fs::create_directory(at.path() + "/lost+found");
+    CHECK_THROWS_AS(at.orders().read(what), ports::fault);
+    CHECK_THROWS_AS(at.orders().hold(what), ports::fault);
+    at.orders().keep(core::reference_to("other", ""), "other");
+    CHECK_THROWS_AS(at.orders().read(what), ports::body_fault);
+}
+
+TEST_CASE("what was half written does not stay")
+{
+    shared_directory at;
+    auto const what = core::reference_to("small", at.orders().name());
+    auto const path = at.file_of(what);
+    fs::create_directories(path);  // so that it can't be renamed to that
+    CHECK_THROWS_AS(at.orders().keep(what, "small"), ports::fault);
+    CHECK(!fs::exists(path + "..new"));
+    fs::remove(path);
+    std::ofstream{path + "..new"} << "sma";  // a crash
+    test::body_claims::purge(at.orders(), 10, test::body_claims::unused);
+    CHECK(!fs::exists(path + "..new"));
+}

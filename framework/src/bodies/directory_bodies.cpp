@@ -110,6 +110,14 @@ std::string hex_of(core::body_reference const& what)
     return core::to_hex(what.fingerprint);
 }
 
+// What a crash has left. Under the lock nobody writes one.
+void remove_halves(std::string const& folder, std::vector<std::string> const& halves)
+{
+    if (halves.empty()) return;
+    folder_lock const locked{folder};
+    for (auto const& half : halves) fs::remove(half);
+}
+
 }  // namespace
 
 directory_bodies::directory_bodies(std::string directory, std::string holder)
@@ -123,6 +131,16 @@ std::vector<std::string> directory_bodies::folders() const
         if (auto name = one.path().filename().string(); is_hex(name, 2) && one.is_directory()) found.push_back(name);
     std::ranges::sort(found);
     return found;
+}
+
+// The mount point of a directory that is not mounted is there and empty. It lacks nothing in particular.
+void directory_bodies::check_it_is_there() const
+try {
+    if (folders().empty())
+        throw ports::fault{ports::fault_kind::unavailable, root_ + " has no bodies at all: it may not be mounted"};
+}
+catch (fs::filesystem_error const& error) {
+    throw ports::fault{ports::fault_kind::unavailable, error.what()};
 }
 
 void directory_bodies::mark(std::string const& hex) const
@@ -146,9 +164,15 @@ void directory_bodies::keep(core::body_reference const& what, std::string_view b
         auto const half = path_of(hex).append(half_end);
         file const made{half, O_CREAT | O_TRUNC | O_WRONLY};
         if (!made.is_open()) fail("can't create", half);
-        write_all(made, body, half);
-        if (::fsync(made.get()) != 0) fail("can't flush", half);
-        if (::rename(half.c_str(), path_of(hex).c_str()) != 0) fail("can't rename", half);
+        try {
+            write_all(made, body, half);
+            if (::fsync(made.get()) != 0) fail("can't flush", half);
+            if (::rename(half.c_str(), path_of(hex).c_str()) != 0) fail("can't rename", half);
+        }
+        catch (...) {
+            ::unlink(half.c_str());  // a full disk needs its room
+            throw;
+        }
     }
     mark(hex);
     flush_folder(folder_of(hex));
@@ -159,7 +183,10 @@ bool directory_bodies::hold(core::body_reference const& what)
     auto const hex = hex_of(what);
     struct stat met
     {};
-    if (!is_file(path_of(hex), met)) return false;
+    if (!is_file(path_of(hex), met)) {
+        check_it_is_there();
+        return false;
+    }
     folder_lock const locked{folder_of(hex)};
     if (!is_file(path_of(hex), met)) return false;
     touch(path_of(hex));
@@ -173,8 +200,8 @@ std::string directory_bodies::read(core::body_reference const& what)
     auto const path = path_of(hex_of(what));
     file const from{path, O_RDONLY};
     if (!from.is_open()) {
-        // A directory that is not mounted lacks nothing in particular.
-        if (errno != ENOENT || !fs::is_directory(root_)) fail("can't open", path);
+        if (errno != ENOENT) fail("can't open", path);
+        check_it_is_there();
         throw ports::missing_body(what, name());
     }
     std::string body(what.size, '\0');
@@ -198,11 +225,13 @@ try {
     std::size_t gone = 0;
     for (auto const& folder : folders()) {
         if (folder < at.after.substr(0, 2)) continue;
-        std::vector<std::string> all;
+        std::vector<std::string> all, halves;
         for (auto const& one : fs::directory_iterator{root_ + '/' + folder}) {
             auto const name = one.path().filename().string();
-            if (is_hex(name, hex_digits) && name > at.after) all.push_back(name);
+            if (name.ends_with(half_end)) halves.push_back(one.path().string());
+            else if (is_hex(name, hex_digits) && name > at.after) all.push_back(name);
         }
+        remove_halves(root_ + '/' + folder, halves);
         std::ranges::sort(all);
         for (auto const& hex : all) {
             if (purge_one(hex, older_than, is_in_use)) ++gone;

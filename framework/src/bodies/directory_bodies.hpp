@@ -33,6 +33,7 @@ private:
     bool purge_one(std::string const& hex, std::chrono::seconds older_than,
                    std::function<bool(core::body_reference const&)> const& is_in_use);
     std::vector<std::string> folders() const;
+    void check_it_is_there() const;
     void mark(std::string const& hex) const;
 
     std::string const root_;
