@@ -139,6 +139,8 @@ TEST_CASE("a cookie counts only as it was made, in the process that made it")
     CHECK(set.find("HttpOnly; SameSite=Strict") != std::string::npos);
     CHECK(set.find("Secure") == std::string::npos);
     CHECK(a.sign_in(asking({{"X-Forwarded-Proto", "https"}}), ada)->find("; Secure") != std::string::npos);
+    CHECK(a.sign_in(asking({{"Origin", "https://console.example"}}), ada)->find("; Secure") != std::string::npos);
+    CHECK(a.sign_in(asking({{"Origin", "http://console.example"}}), ada)->find("; Secure") == std::string::npos);
 }
 
 TEST_CASE("behind a proxy its header says who it is, and the command line who may act")

@@ -180,7 +180,9 @@ std::optional<std::string> access::sign_in(request const& asked, std::string con
     if (found == nullptr) return std::nullopt;
     auto const until = seconds_now() + std::chrono::seconds{signed_in_for}.count();
     auto const value = fmt::format("{}.{}", found - tokens_.data(), until);
-    bool const is_behind_tls = asked.header("X-Forwarded-Proto") == "https";
+    // A browser says by which scheme it loaded the form, whatever the proxy says.
+    bool const is_behind_tls =
+        asked.header("X-Forwarded-Proto") == "https" || asked.header("Origin").starts_with("https://");
     return fmt::format("{}={}.{}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", cookie_name, value,
                        key_.mac_of("cookie\n" + value), std::chrono::seconds{signed_in_for}.count(),
                        is_behind_tls ? "; Secure" : "");
