@@ -2,6 +2,7 @@
 #include "console/wrong_tokens.hpp"
 
 #include "console/application.hpp"
+#include "support/event_log.hpp"
 
 #include <doctest/doctest.h>
 
@@ -63,7 +64,8 @@ TEST_CASE("a guesser gets 429, whatever comes next from there, and others come i
     settings given;
     given.services = {{"orders", "postgresql://127.0.0.1:1/orders"}};
     given.tokens = "operator ada " + ada;
-    application const console{given};
+    auto const log = std::make_shared<skald::test::event_log>();
+    application const console{given, log};
     for (int i = 0; i < wrong_tokens::count_max; ++i)
         CHECK(console.answer(i % 2 == 0 ? from("a", "guess") : by_program("a", "guess")).status == 401);
     auto const refused = console.answer(from("a", ada));
@@ -72,6 +74,11 @@ TEST_CASE("a guesser gets 429, whatever comes next from there, and others come i
     CHECK(console.answer(by_program("a", ada)).status == 429);
     auto const signed_in = console.answer(from("b", ada));
     REQUIRE(signed_in.status == 303);
+    CHECK(console.answer(from("b", "guess")).status == 401);
+    using lines = std::vector<std::string>;
+    CHECK(log->lines("console.token_refused") == lines{"now warning service console.token_refused peer=a\n",
+                                                       "now warning service console.token_refused peer=b\n"});
+    CHECK(log->lines("console.signed_in") == lines{"now info service console.signed_in name=ada peer=b\n"});
 
     // Who has signed in is not asked for a token.
     auto cookie = std::string{};

@@ -188,6 +188,12 @@ std::optional<std::string> access::sign_in(request const& asked, std::string con
                        is_behind_tls ? "; Secure" : "");
 }
 
+std::string access::name_of(std::string const& text) const
+{
+    auto const* found = find(text);
+    return found == nullptr ? std::string{} : found->name;
+}
+
 std::string access::sign_out()
 {
     return fmt::format("{}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", cookie_name);

@@ -50,6 +50,9 @@ public:
     /// The cookie for a token, for the Set-Cookie header; nothing if there is no such token.
     std::optional<std::string> sign_in(request const& asked, std::string const& text) const;
 
+    /// Whose token that is; empty: nobody's.
+    std::string name_of(std::string const& text) const;
+
     static std::string sign_out();
 
     bool has_tokens() const { return !tokens_.empty(); }

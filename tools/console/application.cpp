@@ -88,8 +88,8 @@ response get(context const& with)
 
 }  // namespace
 
-application::application(settings const& given)
-    : access_{given}, databases_{given}, waits_for_databases_{given.answer_within}
+application::application(settings const& given, std::shared_ptr<core::logger> log)
+    : log_{std::move(log)}, access_{given}, databases_{given}, waits_for_databases_{given.answer_within}
 {}
 
 response application::answer(request const& asked) const
@@ -126,7 +126,8 @@ response application::route(request const& asked) const
         return made;
     }
     auto made = for_someone(asked);
-    if (made.status == 401) wrong_tokens_.count(asked.peer, wrong_tokens::clock::now());
+    if (made.status == 401 && wrong_tokens_.count(asked.peer, wrong_tokens::clock::now()))
+        log_->warning("console.token_refused", {{"peer", asked.peer}});
     return made;
 }
 
@@ -145,6 +146,7 @@ response application::sign_in(request const& asked) const
     if (!access::is_from_here(asked)) return ask_for_token("That form was not ours.", 403);
     auto const cookie = access_.sign_in(asked, asked.filled_in("token"));
     if (!cookie) return ask_for_token("There is no such token.", 401);
+    log_->info("console.signed_in", {{"name", access_.name_of(asked.filled_in("token"))}, {"peer", asked.peer}});
     auto made = redirect("/");
     made.headers.emplace_back("Set-Cookie", *cookie);
     return made;

@@ -2,11 +2,14 @@
 #pragma once
 
 #include "access.hpp"
+#include "core/log.hpp"
 #include "databases.hpp"
 #include "page.hpp"
 #include "request.hpp"
 #include "settings.hpp"
 #include "wrong_tokens.hpp"
+
+#include <memory>
 
 namespace skald::console {
 
@@ -15,7 +18,8 @@ class application
 {
 public:
     /// Throws configuration_error.
-    explicit application(settings const& given);
+    explicit application(settings const& given,
+                         std::shared_ptr<core::logger> log = std::make_shared<core::silent_logger>());
 
     /// Never throws: what goes wrong is a page.
     response answer(request const& asked) const;
@@ -28,6 +32,7 @@ private:
     response sign_in(request const& asked) const;
     response ask_for_token(std::string const& complaint, int status) const;
 
+    std::shared_ptr<core::logger> log_;
     access access_;
     wrong_tokens mutable wrong_tokens_;
     databases databases_;

@@ -82,9 +82,12 @@ class server::implementation
 {
 public:
     explicit implementation(settings const& given)
-        : console_{checked(given)}, log_{std::make_shared<core::stderr_logger>("console"), core::severity::warning},
-          http_{options_of(given),
-                [this](http::received const& asked, std::size_t) { return write(console_.answer(read(asked))); }, log_}
+        : to_{std::make_shared<core::stderr_logger>("console")}, console_{checked(given), to_},
+          log_{to_, core::severity::warning}, http_{options_of(given),
+                                                    [this](http::received const& asked, std::size_t) {
+                                                        return write(console_.answer(read(asked)));
+                                                    },
+                                                    log_}
     {
         http_.start();
     }
@@ -95,9 +98,10 @@ public:
     std::string address() const { return http_.address(); }
 
 private:
+    std::shared_ptr<core::stderr_logger> to_;
     application const console_;
-    core::filtering_logger log_;
-    http::server http_;  // last: its threads use the rest
+    core::filtering_logger log_;  // of the server's own
+    http::server http_;           // last: its threads use the rest
 };
 
 server::server(settings const& given)
