@@ -128,6 +128,17 @@ SELECT w.id, coalesce(p.scope, '') AS scope, coalesce(p.key, '') AS key, coalesc
   LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND skald.is_for(i.home, p)
  ORDER BY w.place
 
+-- How much waits, among the first :examined_max to leave: the page is asked for every two seconds, and the outbox may have millions.
+-- name: outbox_glance
+SELECT count(*) AS messages, coalesce(extract(epoch FROM clock_timestamp() - skald.shown(min(o.created_at))), 0)::bigint AS oldest_seconds
+  FROM (SELECT o.created_at FROM skald.outbox o ORDER BY o.due_at LIMIT :examined_max::integer) AS o
+
+-- What the broker refused of them.
+-- name: outbox_refused
+SELECT o.destination, o.error, count(*) AS messages, max(o.attempts) AS attempts_max
+  FROM (SELECT o.destination, o.error, o.attempts FROM skald.outbox o ORDER BY o.due_at LIMIT :examined_max::integer) AS o
+ WHERE o.error IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT 50
+
 -- What waits for the broker, the oldest first.
 -- name: waiting_messages
 SELECT o.idempotency_key AS message_id, o.type, o.destination, o.scope, o.aggregateid AS key, o.attempts, coalesce(o.error, '') AS error,

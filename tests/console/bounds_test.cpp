@@ -22,6 +22,27 @@ TEST_CASE("a body that nests without end is shown as it is")
     CHECK_FALSE(says(saga, "[[["));
 }
 
+TEST_CASE("the page of a large outbox counts up to ten thousand, and has what is refused among those")
+{
+    console_shop s;
+    auto const& db = s.at("payments").db;
+    auto const fill = [&](int count) {
+        db.run("INSERT INTO skald.outbox (aggregatetype, aggregateid, type, payload, idempotency_key, destination, error) "
+               "SELECT 's', 'k' || n, 't', '', 'm' || n, 'orders', CASE WHEN n = 1 THEN 'nobody listens' END "
+               "FROM generate_series(1, " +
+               std::to_string(count) + ") AS n");
+    };
+    application const console{s.given()};
+    visitor const bob{console, s.bob};
+    fill(9'999);
+    CHECK(says(bob.get("/outbox"), "9,999 messages wait, the oldest"));
+    fill(10'000);
+    auto const page = bob.get("/outbox");
+    CHECK(says(page, "10,000+ messages wait, of which the first 10,000 were looked at"));
+    CHECK(says(page, "nobody listens"));
+    CHECK(says(bob.get("/services"), "10,000+"));
+}
+
 TEST_CASE("a step that has begun is found, however many of that key have begun in other scopes")
 {
     console_shop s;

@@ -14,6 +14,7 @@ namespace {
 using postgres::filled_in;
 
 constexpr std::int64_t sagas_examined_max = 1'000;
+constexpr std::int64_t messages_examined_max = 10'000;
 
 std::string age(pqxx::field const& seconds)
 {
@@ -41,13 +42,17 @@ markup each_service(context const& with, std::string const& what_is_missing, Sec
 
 markup outbox_of(postgres::connection& c)
 {
-    auto const total = c.run(std::string{queries::outbox_totals})[0];
-    if (total[0].as<std::int64_t>() == 0) return styled("p", "soft", "Empty: everything has been sent.");
-    markup said = styled("p", "sentence",
-                         counted(total[0].as<std::int64_t>(), "message waits", "messages wait") + ", the oldest for " +
-                             age(total[1]) + ".");
+    auto const total = c.run(filled_in(queries::outbox_glance{.examined_max = messages_examined_max}))[0];
+    auto const waiting = total["messages"].as<std::int64_t>();
+    if (waiting == 0) return styled("p", "soft", "Empty: everything has been sent.");
+    bool const is_all = waiting < messages_examined_max;
+    markup said = styled(
+        "p", "sentence",
+        (is_all ? counted(waiting, "message waits", "messages wait")
+                : number(waiting) + "+ messages wait, of which the first " + number(waiting) + " were looked at") +
+            ", the oldest for " + age(total["oldest_seconds"]) + ".");
     std::vector<std::vector<markup>> rows;
-    for (auto const& row : c.run(std::string{queries::outbox_by_reason}))
+    for (auto const& row : c.run(filled_in(queries::outbox_refused{.examined_max = messages_examined_max})))
         rows.push_back(
             {row[0].c_str(), styled("span", "no", row[1].c_str()), number(row[2].as<std::int64_t>()), row[3].c_str()});
     if (!rows.empty())
@@ -178,6 +183,13 @@ std::string first_word(std::string const& text)
     return text.substr(0, text.find(' '));
 }
 
+// Of a count that ends at ten thousand.
+std::string bounded(pqxx::field const& count)
+{
+    auto const n = count.as<std::int64_t>();
+    return number(n) + (n < 10'000 ? "" : "+");
+}
+
 markup service_of(postgres::connection& c)
 {
     auto const row = c.run(std::string{queries::about_service})[0];
@@ -189,8 +201,8 @@ markup service_of(postgres::connection& c)
                        entry("size", row["size"].c_str()) +
                        entry("migrations", markup{row["migrations"].c_str()} + ", to " + row["newest"].c_str()) +
                        entry("clock", shown_time(row["now"].c_str())) +
-                       entry("waits in the outbox", number(row["waiting"].as<std::int64_t>())) +
-                       entry("parked", number(row["parked"].as<std::int64_t>()))) +
+                       entry("waits in the outbox", bounded(row["waiting"])) +
+                       entry("parked", bounded(row["parked"]))) +
            ill_dependencies(c) + sessions_of(c);
 }
 
