@@ -100,12 +100,16 @@ SELECT a.id, skald.instant(a.at) AS at, a.actor, a.verb, a.scope, a.key, a.detai
   FROM skald.audit a WHERE (a.scope, a.key) = (:scope::text, :key::text) ORDER BY a.id DESC LIMIT 50
 
 -- The latest first; :before and :actor NULL: from the latest on, whoever did it. An order for many is one, without what each saga was told.
+-- The last of :examined_max is there whoever did it: the search goes on from it.
 -- name: audit_before
-SELECT a.id, skald.instant(a.at) AS at, a.actor, a.verb, a.scope, a.key, a.detail::text AS detail
-  FROM skald.audit a
- WHERE (:before::timestamptz IS NULL OR a.at < :before::timestamptz) AND (:actor::text IS NULL OR strpos(a.actor, :actor::text) > 0)
-   AND NOT a.detail ? 'act'
- ORDER BY a.id DESC LIMIT :rows_max::integer
+SELECT e.id, skald.instant(e.at) AS at, e.actor, e.verb, e.scope, e.key, e.detail::text AS detail, e.matches,
+       e.nth = :examined_max::integer AS is_last
+  FROM (SELECT a.*, row_number() OVER (ORDER BY a.id DESC) AS nth, (:actor::text IS NULL OR strpos(a.actor, :actor::text) > 0) AS matches
+          FROM skald.audit a
+         WHERE (:before::timestamptz IS NULL OR a.at < :before::timestamptz) AND NOT a.detail ? 'act'
+         ORDER BY a.id DESC LIMIT :examined_max::integer) AS e
+ WHERE e.matches OR e.nth = :examined_max::integer
+ ORDER BY e.id DESC LIMIT :rows_max::integer
 
 -- What would become of a command for each of these sagas: NULL where it can be given; and when the same was asked for before, if it was the
 -- latest.

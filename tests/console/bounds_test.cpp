@@ -43,6 +43,28 @@ TEST_CASE("the page of a large outbox counts up to ten thousand, and has what is
     CHECK(says(bob.get("/services"), "10,000+"));
 }
 
+TEST_CASE("a search of the audit for somebody rare ends, says how far it came, and goes on there")
+{
+    console_shop s;
+    s.at("orders").db.run("INSERT INTO skald.audit (actor, verb) VALUES ('rare', 'saga pause');"
+                          "INSERT INTO skald.audit (actor, verb) SELECT 'often', 'saga resume' FROM generate_series(1, 20000)");
+    s.at("payments").db.run("INSERT INTO skald.audit (actor, verb) VALUES ('rare', 'saga cancel')");
+    application const console{s.given()};
+    visitor const bob{console, s.bob};
+    auto const first = bob.get("/audit", {{"actor", "rare"}});
+    CHECK(says(first, "saga cancel"));
+    CHECK_FALSE(says(first, "saga pause"));
+    CHECK(says(first, "Searched back to"));
+    auto const at = first.body.find("/audit?before=") + 14;
+    auto before = first.body.substr(at, first.body.find("&amp;", at) - at);
+    for (std::size_t colon{}; (colon = before.find("%3A")) != std::string::npos;) before.replace(colon, 3, ":");
+    auto const second = bob.get("/audit", {{"before", before}, {"actor", "rare"}});
+    CHECK(says(second, "saga pause"));
+    CHECK_FALSE(says(second, "saga cancel"));
+    CHECK_FALSE(says(second, "Earlier"));
+    CHECK_FALSE(says(bob.get("/audit"), "Searched back to"));
+}
+
 TEST_CASE("a step that has begun is found, however many of that key have begun in other scopes")
 {
     console_shop s;

@@ -15,6 +15,8 @@ namespace {
 using postgres::filled_in;
 using postgres::null_if_empty;
 
+constexpr std::int64_t rows_examined_max = 20'000;  // of each database
+
 audit_row audit_row_of(std::string const& service, pqxx::row const& row)
 {
     return {service,
@@ -47,12 +49,18 @@ audit_page audit_before(databases const& all, std::string const& before, std::st
 {
     if (!before.empty() && !core::parse_instant(before)) throw std::invalid_argument{"`before` is no time"};
     audit_page page;
+    // Where whoever has looked at the fewest rows goes on; what is older is not shown before.
+    auto const goes_on_at = [&](std::string const& at) { page.next = std::max(page.next, at); };
     for (auto const& db : all.all()) {
         try {
             db->ask([&](postgres::connection& c) {
-                for (auto const& row : c.run(filled_in(queries::audit_before{
-                         .before = null_if_empty(before), .actor = null_if_empty(actor), .rows_max = rows_max + 1})))
-                    page.rows.push_back(audit_row_of(db->service(), row));
+                for (auto const& row : c.run(filled_in(queries::audit_before{.examined_max = rows_examined_max,
+                                       .actor = null_if_empty(actor),
+                                       .before = null_if_empty(before),
+                                       .rows_max = rows_max + 1}))) {
+                    if (row["is_last"].as<bool>()) goes_on_at(row["at"].c_str());
+                    if (row["matches"].as<bool>()) page.rows.push_back(audit_row_of(db->service(), row));
+                }
                 return 0;
             });
         }
@@ -61,9 +69,11 @@ audit_page audit_before(databases const& all, std::string const& before, std::st
         }
     }
     std::ranges::sort(page.rows, [](auto const& a, auto const& b) { return a.at > b.at; });
+    std::erase_if(page.rows, [&](auto const& row) { return row.at < page.next; });
+    page.is_partly_searched = !page.next.empty();
     if (page.rows.size() > static_cast<std::size_t>(rows_max)) {
         page.rows.resize(static_cast<std::size_t>(rows_max));
-        page.next = page.rows.back().at;
+        goes_on_at(page.rows.back().at);
     }
     return page;
 }

@@ -20,6 +20,7 @@ struct audit_page
     std::vector<audit_row> rows;  // the latest first
     std::string next;             // `before` of the next page; empty: there is none
     std::vector<away> missing;
+    bool is_partly_searched{};  // a database has more, and was looked at no further back than `next`
 };
 
 /// Of all services. `before`: a time, or empty; `actor`: what the name contains.

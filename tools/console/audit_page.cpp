@@ -39,10 +39,13 @@ try {
     auto const found = audit_before(with.all, with.asked.asked("before"), actor, rows_of_a_page);
     markup rows;
     for (auto const& row : found.rows) rows += row_of(row);
-    markup list = found.rows.empty() ? styled("p", "empty",
-                                              actor.empty() ? "Nothing was done by hand."
-                                                            : "Nothing that was done by hand matches the filter.")
-                                     : element("ol", {{"class", "audit"}}, rows);
+    markup list = found.rows.empty()
+                      ? styled("p", "empty",
+                               actor.empty()        ? "Nothing was done by hand."
+                               : found.next.empty() ? "Nothing that was done by hand matches the filter."
+                                                    : "Nothing that was done by hand until then matches the filter.")
+                      : element("ol", {{"class", "audit"}}, rows);
+    if (found.is_partly_searched) list += styled("p", "soft", "Searched back to " + shown_time(found.next) + ".");
     if (!found.next.empty())
         list += styled(
             "div", "pages",
