@@ -1,6 +1,8 @@
 // What a page costs has an end, whatever is in the databases.
 #include "console_shop.hpp"
 
+#include "console/acts.hpp"
+
 #include <doctest/doctest.h>
 
 using skald::console::application;
@@ -78,4 +80,17 @@ TEST_CASE("a step that has begun is found, however many of that key have begun i
         "interval '0' ELSE '1 h' END FROM skald.idempotency i");
     application const console{s.given()};
     CHECK(says(visitor{console, s.ada}.get("/saga", {{"key", "1"}}), "/resolve?service=payments"));
+}
+
+TEST_CASE("what has not begun when the time for all acts is over is not tried")
+{
+    using namespace skald::console;
+    console_shop s;
+    s.order("1");
+    databases const all{s.given()};
+    order const what{verb::pause, "a test", "ada"};
+    auto const results = carry_out(all, what, {{"orders", "", "1"}}, std::chrono::milliseconds{0});
+    REQUIRE(results.size() == 1);
+    CHECK(results[0].is == result::outcome::not_tried);
+    CHECK(carry_out(all, what, {{"orders", "", "1"}})[0].is == result::outcome::done);
 }

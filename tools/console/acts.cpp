@@ -169,10 +169,18 @@ std::vector<prospect> look_ahead(databases const& all, verb what, std::vector<ta
     return found;
 }
 
-std::vector<result> carry_out(databases const& all, order const& what, std::vector<target> const& targets)
+std::vector<result> carry_out(databases const& all, order const& what, std::vector<target> const& targets,
+                              std::chrono::milliseconds within)
 {
+    auto const until = std::chrono::steady_clock::now() + within;
     std::vector<result> results;
     for (auto const& one : targets) {
+        if (std::chrono::steady_clock::now() >= until) {
+            results.push_back({one, result::outcome::not_tried,
+                               fmt::format("not tried: those before it took {} s",
+                                           std::chrono::ceil<std::chrono::seconds>(within).count())});
+            continue;
+        }
         auto* const db = all.operating(one.service);
         results.push_back(db == nullptr
                               ? result{one, result::outcome::refused, "this console only reads " + one.service}

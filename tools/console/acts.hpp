@@ -4,6 +4,7 @@
 
 #include "databases.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -59,7 +60,7 @@ struct result
     enum class outcome {
         done,
         refused,    // nothing was done
-        not_tried,  // its database was away
+        not_tried,  // its database was away, or the time for all was over
         in_doubt,   // the connection broke on the way: the audit says whether it was done
     };
     target of;
@@ -67,7 +68,9 @@ struct result
     std::string said;
 };
 
-/// Each in a transaction of its own, with its row in skald.audit.
-std::vector<result> carry_out(databases const& all, order const& what, std::vector<target> const& targets);
+/// Each in a transaction of its own, with its row in skald.audit. What has not begun after `within` is not tried: a
+/// browser, and a proxy, wait for all of them.
+std::vector<result> carry_out(databases const& all, order const& what, std::vector<target> const& targets,
+                              std::chrono::milliseconds within = std::chrono::seconds{20});
 
 }  // namespace skald::console
