@@ -3,6 +3,11 @@
 #include "ports/fault.hpp"
 #include "s3/s3_bodies.hpp"
 
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -10,6 +15,7 @@
 #include <future>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <httplib.h>
 
@@ -45,14 +51,18 @@ public:
         thread_.join();
     }
 
-    /// What a read throws.
-    std::string read()
+    s3_detail::client_options options() const
     {
-        auto const at = "http://127.0.0.1:" + std::to_string(port_) + "/skald";
-        s3_detail::s3_bodies bodies{{.where = s3_detail::parse_address(at),
-                                     .who = {.key = "k", .secret = "s"},
-                                     .slow_time = std::chrono::seconds{1}},
-                                    "orders-1"};
+        return {.where = s3_detail::parse_address("http://127.0.0.1:" + std::to_string(port_) + "/skald"),
+                .who = {.key = "k", .secret = "s"},
+                .slow_time = std::chrono::seconds{1}};
+    }
+
+    /// What a read throws.
+    std::string read() const { return read(options()); }
+    static std::string read(s3_detail::client_options options)
+    {
+        s3_detail::s3_bodies bodies{std::move(options), "orders-1"};
         try {
             return bodies.read(core::reference_to(body, "")) == body ? "read" : "another body was read";
         }
@@ -76,6 +86,34 @@ private:
 std::string read_of(faulty_server::answerer answer)
 {
     return faulty_server{std::move(answer)}.read();
+}
+
+using boost::asio::ip::tcp;
+
+/// Answers a request, takes the upload that follows on that connection and closes it; then answers the next upload.
+void lose_first_upload(tcp::acceptor& listens, std::string const& bytes, std::vector<std::string>& came)
+try {
+    for (int connection = 0; connection < 2; ++connection) {
+        auto socket = listens.accept();
+        std::string left;
+        auto const read_to = [&](std::string const& end) {
+            auto const size = boost::asio::read_until(socket, boost::asio::dynamic_buffer(left), end);
+            auto text = left.substr(0, size);
+            left.erase(0, size);
+            return text;
+        };
+        std::string const answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        if (connection == 0) {
+            read_to("\r\n\r\n");
+            boost::asio::write(socket, boost::asio::buffer(answer));
+        }
+        read_to("\r\n\r\n");
+        came.push_back(read_to(bytes));
+        if (connection == 1) boost::asio::write(socket, boost::asio::buffer(answer));
+    }
+}
+catch (boost::system::system_error const&) {
+    // That is what a test sees in `came`.
 }
 
 }  // namespace
@@ -120,5 +158,27 @@ TEST_CASE("an answer that ends early, or not at all, is a server that is away, a
         });
     }};
     CHECK(slow.read().starts_with("unavailable"));
+    // One that is never quite as slow as that has an end too.
+    auto patient = slow.options();
+    patient.slow_time = std::chrono::hours{24};
+    patient.connect_time = patient.spare_time = std::chrono::milliseconds{200};
+    patient.whole_rate = 1'024 * 1'024 * 1'024;
+    CHECK(faulty_server::read(patient).starts_with("unavailable"));
     over.set_value();
+}
+
+TEST_CASE("what a kept connection lost is sent again, from its beginning")
+{
+    boost::asio::io_context io;
+    tcp::acceptor listens{io, {boost::asio::ip::make_address("127.0.0.1"), 0}};
+    auto const at = "http://127.0.0.1:" + std::to_string(listens.local_endpoint().port()) + "/skald";
+    std::string const bytes = "what is kept";
+    std::vector<std::string> came;
+    std::jthread server{[&] { lose_first_upload(listens, bytes, came); }};
+    s3_detail::client client{{.where = s3_detail::parse_address(at), .who = {.key = "k", .secret = "s"}}};
+    CHECK(client.send({.method = "GET"}).is_good());
+    CHECK_NOTHROW(client.send({.method = "PUT", .name = "a", .body = bytes}));
+    tcp::socket{io}.connect(listens.local_endpoint());  // if it still waits for one
+    server.join();
+    CHECK(came == std::vector<std::string>{bytes, bytes});
 }

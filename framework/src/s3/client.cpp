@@ -39,6 +39,7 @@ private:
 /// What a transfer reads from and writes to.
 struct transfer
 {
+    std::string_view whole;
     std::string_view left;
     std::string* into;
     std::size_t into_max;
@@ -53,6 +54,15 @@ std::size_t give_bytes(char* to, std::size_t size, std::size_t count, void* with
     std::memcpy(to, left.data(), given);
     left.remove_prefix(given);
     return given;
+}
+
+// A connection that was kept may be gone only when some of it has been sent: then it is sent again on another.
+int go_back(void* with, curl_off_t to, int from)
+{
+    auto& t = *static_cast<transfer*>(with);
+    if (from != SEEK_SET || to < 0 || static_cast<std::size_t>(to) > t.whole.size()) return CURL_SEEKFUNC_FAIL;
+    t.left = t.whole.substr(static_cast<std::size_t>(to));
+    return CURL_SEEKFUNC_OK;
 }
 
 std::size_t take_bytes(char* from, std::size_t size, std::size_t count, void* with)
@@ -175,7 +185,7 @@ response client::send(request const& what)
     if (what.method == "PUT") headers.add("Content-Type: application/octet-stream");
 
     response got;
-    transfer under_way{what.body, &got.body, what.answer_max};
+    transfer under_way{what.body, what.body, &got.body, what.answer_max};
     auto with = take();
     with->set(CURLOPT_URL, url.c_str());
     with->set(CURLOPT_PROTOCOLS_STR, "http,https");
@@ -184,6 +194,9 @@ response client::send(request const& what)
     with->set(CURLOPT_AWS_SIGV4, ("aws:amz:" + options_.who.region + ":s3").c_str());
     with->set(CURLOPT_HTTPHEADER, headers.get());
     with->set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_time.count()));
+    auto const bytes = static_cast<long>(std::max(what.body.size(), what.answer_max));
+    with->set(CURLOPT_TIMEOUT_MS, static_cast<long>((options_.connect_time + options_.spare_time).count()) +
+                                      bytes * 1'000 / options_.whole_rate);
     with->set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.slow_time.count()));
     with->set(CURLOPT_LOW_SPEED_LIMIT, options_.slow_rate);
     with->set(CURLOPT_BUFFERSIZE, buffer_bytes);
@@ -192,6 +205,8 @@ response client::send(request const& what)
         with->set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(what.body.size()));
         with->set(CURLOPT_READFUNCTION, &give_bytes);
         with->set(CURLOPT_READDATA, static_cast<void*>(&under_way));
+        with->set(CURLOPT_SEEKFUNCTION, &go_back);
+        with->set(CURLOPT_SEEKDATA, static_cast<void*>(&under_way));
     }
     else with->set(CURLOPT_CUSTOMREQUEST, what.method.c_str());
     with->set(CURLOPT_WRITEFUNCTION, &take_bytes);

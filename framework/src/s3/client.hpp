@@ -28,6 +28,10 @@ struct client_options
     std::chrono::milliseconds connect_time{5'000};
     std::chrono::seconds slow_time{10};  // for so long less than slow_rate: then the server counts as away
     long slow_rate{1'024};               // bytes a second
+    // A whole request takes no longer than to connect, this, and its bytes at that rate: a server that sends a little
+    // now and then counts as away too.
+    std::chrono::milliseconds spare_time{10'000};
+    long whole_rate{256 * 1'024};  // bytes a second
 };
 
 struct request
