@@ -16,11 +16,12 @@ TEST_CASE("an address names a server, a bucket and what all names begin with")
     CHECK(whole.bucket == "bucket");
     CHECK(whole.prefix == "shop/bodies/");
     CHECK(parse_address("http://[::1]:9000/b").prefix.empty());
-    CHECK(parse_address("http://h/b/").prefix.empty());
-    CHECK(parse_address("http://h/b/p/").prefix == "p/");
+    CHECK(parse_address("https://h/b/").prefix.empty());
+    CHECK(parse_address("https://h/b/p/").prefix == "p/");
     for (auto const* wrong :
          {"", "https://", "ftp://h/b", "https://h", "https://h/", "https:///b", "https://u:p@h/b", "https://h/b c",
-          "https://h/b/p?q", "https://h/b//p", "https://h/b/p#f", "https://h/b/%2F"})
+          "http://h/b", "http://localhost.example.com/b", "http://127.evil.example/b", "https://h/b/p?q",
+          "https://h/b//p", "https://h/b/p#f", "https://h/b/%2F"})
         CHECK_THROWS_AS(parse_address(wrong), std::invalid_argument);
 }
 

@@ -24,6 +24,13 @@ bool is_plain_text(std::string_view text, std::string_view also = {})
     return std::ranges::all_of(text, [&](char c) { return is_plain(c) || also.find(c) != std::string_view::npos; });
 }
 
+bool is_on_loopback(std::string_view host)
+{
+    auto const name = host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
+    bool const is_number = name.find_first_not_of("0123456789.") == std::string_view::npos;
+    return name == "localhost" || name == "[::1]" || (is_number && name.starts_with("127."));
+}
+
 }  // namespace
 
 address parse_address(std::string_view text)
@@ -34,6 +41,8 @@ address parse_address(std::string_view text)
     auto const slash = rest.find('/');
     auto const host = rest.substr(0, slash);
     if (host.empty() || !is_plain_text(host, ":[]")) refuse(text, "its host is missing or malformed");
+    if (scheme == "http://" && !is_on_loopback(host))
+        refuse(text, "by http everybody on the way reads the bodies, so that it is for 127.0.0.1, [::1] and localhost");
     if (slash == std::string_view::npos) refuse(text, "it names no bucket");
     auto const path = rest.substr(slash + 1);
     auto const end = path.find('/');

@@ -13,7 +13,8 @@ struct address
     std::string prefix;  // of all names; empty, or ends with `/`
 };
 
-/// Of `https://host[:port]/bucket[/prefix]`, or http. Throws std::invalid_argument, with what it should look like.
+/// Of `https://host[:port]/bucket[/prefix]`, or http on this machine: elsewhere everybody on the way could read the
+/// bodies. Throws std::invalid_argument, with what it should look like.
 address parse_address(std::string_view text);
 
 }  // namespace skald::s3_detail
