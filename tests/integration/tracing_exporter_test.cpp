@@ -4,6 +4,10 @@
 #include "support/collector.hpp"
 #include "support/event_log.hpp"
 #include "tracing/exporter.hpp"
+#include "tracing/http_post.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 #include <stdexcept>
 #include <string>
@@ -81,6 +85,33 @@ TEST_CASE("what the collector can't take now is sent again, and what it refuses 
     CHECK(spans.dropped() == 1);
     CHECK(log.has("traces.not_sent"));
     CHECK(log.has("traces.available"));
+}
+
+TEST_CASE("a collector that takes requests and answers none does not hold the end up")
+{
+    boost::asio::io_context io;
+    boost::asio::ip::tcp::acceptor silent{io, {boost::asio::ip::make_address("127.0.0.1"), 0}};
+    boost::asio::ip::tcp::socket taken{io};
+    event_log log;
+    tracer spans{{}};
+    {
+        exporter const sends{{.endpoint = "http://127.0.0.1:" + std::to_string(silent.local_endpoint().port()),
+                              .service = "payments",
+                              .every = 10ms,
+                              .timeout = 24h},
+                             spans,
+                             log};
+        make_spans(spans, 1);
+        silent.accept(taken);
+    }
+    CHECK(spans.exported() == 0);
+    CHECK(log.has("traces.not_sent"));
+}
+
+TEST_CASE("the header Host has an IPv6 address in brackets")
+{
+    CHECK(host_of(parse_endpoint("http://[::1]:80")) == "[::1]:80");
+    CHECK(host_of(parse_endpoint("http://collector")) == "collector:4318");
 }
 
 TEST_CASE("without a collector nothing waits, and what finds no room is counted")

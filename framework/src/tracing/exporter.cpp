@@ -58,6 +58,7 @@ exporter::exporter(exporter_options options, tracer& spans, core::logger& log)
 
 exporter::~exporter()
 {
+    until_ = clock::now() + last_time;
     is_stopping_ = true;
     spans_.wake();
 }
@@ -73,11 +74,15 @@ void exporter::run()
         else spans_.pause(backoff.wait(++failures, random));
         log_dropped();
     }
-    auto const until = clock::now() + last_time;
-    while (clock::now() < until) {
+    while (!is_over()) {
         if (waiting_.empty()) take(0ms);
         if (waiting_.empty() || !send(1s)) return;
     }
+}
+
+bool exporter::is_over() const
+{
+    return is_stopping_ && clock::now() >= until_;
 }
 
 void exporter::take(std::chrono::milliseconds longest)
@@ -91,7 +96,7 @@ void exporter::take(std::chrono::milliseconds longest)
 // False if it is to be sent again.
 bool exporter::send(std::chrono::milliseconds timeout)
 {
-    auto const answer = post_json(to_, waiting_, timeout);
+    auto const answer = post_json(to_, waiting_, timeout, [this] { return is_over(); });
     bool const is_taken = answer.status >= 200 && answer.status < 300;
     if (is_taken) log_state({});
     else log_state(answer.status == 0 ? answer.error : "the collector answers " + std::to_string(answer.status));

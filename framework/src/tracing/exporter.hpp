@@ -39,13 +39,14 @@ public:
     /// `spans` and `log` must outlive it.
     exporter(exporter_options options, tracer& spans, core::logger& log);
 
-    /// Sends what is left, for at most two seconds.
+    /// Sends what is left, for at most two seconds but for a look-up of the collector's name.
     ~exporter();
 
 private:
     void run();
     void take(std::chrono::milliseconds longest);
     bool send(std::chrono::milliseconds timeout);
+    bool is_over() const;
     void log_dropped();
     void log_state(std::string const& error);
 
@@ -54,8 +55,9 @@ private:
     tracer& spans_;
     core::logger& log_;
     std::atomic<bool> is_stopping_{};
-    std::string waiting_;          // a request that the collector has yet to take
-    std::size_t waiting_spans_{};  // in it
+    std::chrono::steady_clock::time_point until_;  // once it is stopping: then it gives up
+    std::string waiting_;                          // a request that the collector has yet to take
+    std::size_t waiting_spans_{};                  // in it
     std::string last_error_;
     std::uint64_t dropped_told_{};
     std::chrono::steady_clock::time_point silent_until_{};  // about drops

@@ -8,6 +8,8 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 
+#include <algorithm>
+
 namespace skald::tracing {
 namespace {
 
@@ -23,7 +25,7 @@ public:
         request_.method(beast::http::verb::post);
         request_.target(to.path);
         request_.version(11);
-        request_.set(beast::http::field::host, to.host + ':' + to.port);
+        request_.set(beast::http::field::host, host_of(to));
         request_.set(beast::http::field::content_type, "application/json");
         request_.keep_alive(false);
         request_.body() = body;
@@ -68,7 +70,14 @@ private:
 
 }  // namespace
 
-post_answer post_json(collector_address const& to, std::string const& body, std::chrono::milliseconds timeout)
+std::string host_of(collector_address const& to)
+{
+    auto const host = to.host.find(':') == std::string::npos ? to.host : '[' + to.host + ']';
+    return host + ':' + to.port;
+}
+
+post_answer post_json(collector_address const& to, std::string const& body, std::chrono::milliseconds timeout,
+                      std::function<bool()> const& is_over)
 try {
     asio::io_context io;
     beast::error_code error;
@@ -77,7 +86,9 @@ try {
     post one{io, to, body};
     one.answer.error = "no response within " + std::to_string(timeout.count()) + " ms";
     one.start(addresses);
-    io.run_for(timeout);
+    auto const until = std::chrono::steady_clock::now() + timeout;
+    while (!io.stopped() && std::chrono::steady_clock::now() < until && !is_over())
+        io.run_until(std::min(until, std::chrono::steady_clock::now() + std::chrono::milliseconds{100}));
     return one.answer;
 }
 catch (std::exception const& error) {
