@@ -14,7 +14,8 @@ TEST_CASE("a body that nests without end is shown as it is")
 {
     console_shop s;
     s.park_charge("deep");
-    s.at("payments").db.run("UPDATE skald.parked SET body = convert_to(repeat('[', 30000) || repeat(']', 30000), 'UTF8')");
+    s.at("payments")
+        .db.run("UPDATE skald.parked SET body = convert_to(repeat('[', 30000) || repeat(']', 30000), 'UTF8')");
     application const console{s.given()};
     visitor const bob{console, s.bob};
     auto const one = bob.get("/parked/one", {{"service", "payments"}, {"id", s.parked_id()}});
@@ -29,10 +30,11 @@ TEST_CASE("the page of a large outbox counts up to ten thousand, and has what is
     console_shop s;
     auto const& db = s.at("payments").db;
     auto const fill = [&](int count) {
-        db.run("INSERT INTO skald.outbox (aggregatetype, aggregateid, type, payload, idempotency_key, destination, error) "
-               "SELECT 's', 'k' || n, 't', '', 'm' || n, 'orders', CASE WHEN n = 1 THEN 'nobody listens' END "
-               "FROM generate_series(1, " +
-               std::to_string(count) + ") AS n");
+        db.run(
+            "INSERT INTO skald.outbox (aggregatetype, aggregateid, type, payload, idempotency_key, destination, error) "
+            "SELECT 's', 'k' || n, 't', '', 'm' || n, 'orders', CASE WHEN n = 1 THEN 'nobody listens' END "
+            "FROM generate_series(1, " +
+            std::to_string(count) + ") AS n");
     };
     application const console{s.given()};
     visitor const bob{console, s.bob};
@@ -48,8 +50,9 @@ TEST_CASE("the page of a large outbox counts up to ten thousand, and has what is
 TEST_CASE("a search of the audit for somebody rare ends, says how far it came, and goes on there")
 {
     console_shop s;
-    s.at("orders").db.run("INSERT INTO skald.audit (actor, verb) VALUES ('rare', 'saga pause');"
-                          "INSERT INTO skald.audit (actor, verb) SELECT 'often', 'saga resume' FROM generate_series(1, 20000)");
+    s.at("orders").db.run(
+        "INSERT INTO skald.audit (actor, verb) VALUES ('rare', 'saga pause');"
+        "INSERT INTO skald.audit (actor, verb) SELECT 'often', 'saga resume' FROM generate_series(1, 20000)");
     s.at("payments").db.run("INSERT INTO skald.audit (actor, verb) VALUES ('rare', 'saga cancel')");
     application const console{s.given()};
     visitor const bob{console, s.bob};
@@ -71,13 +74,16 @@ TEST_CASE("a step that has begun is found, however many of that key have begun i
 {
     console_shop s;
     s.order("1");
-    s.at("payments").db.run(
-        "INSERT INTO skald.idempotency (scope, key, step, home, status) SELECT scope, '1', 'charge-payment', 'orders', "
-        "'unknown' FROM (SELECT 'other-' || n FROM generate_series(1, 150) AS n UNION ALL SELECT '') AS s (scope);"
-        "INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, lease, in_doubt, calls, looks, "
-        "message_id, type, content_type, body, headers, created_at) SELECT i.scope, '1', 'charge-payment', 'call', "
-        "'gateway', now() + '1 h', '15 s', true, 1, 3, 'm', 't', 'c', '', '{}', now() - CASE WHEN i.scope = '' THEN "
-        "interval '0' ELSE '1 h' END FROM skald.idempotency i");
+    s.at("payments")
+        .db.run(
+            "INSERT INTO skald.idempotency (scope, key, step, home, status) SELECT scope, '1', 'charge-payment', "
+            "'orders', "
+            "'unknown' FROM (SELECT 'other-' || n FROM generate_series(1, 150) AS n UNION ALL SELECT '') AS s (scope);"
+            "INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, lease, in_doubt, calls, looks, "
+            "message_id, type, content_type, body, headers, created_at) SELECT i.scope, '1', 'charge-payment', 'call', "
+            "'gateway', now() + '1 h', '15 s', true, 1, 3, 'm', 't', 'c', '', '{}', now() - CASE WHEN i.scope = '' "
+            "THEN "
+            "interval '0' ELSE '1 h' END FROM skald.idempotency i");
     application const console{s.given()};
     CHECK(says(visitor{console, s.ada}.get("/saga", {{"key", "1"}}), "/resolve?service=payments"));
 }
