@@ -132,13 +132,15 @@ BEGIN
     RETURN (SELECT concat(s.id, '/', s.place, '/', timeline, '/', s.epoch) FROM skald.service s);
 END $$;
 
--- To be called in the transaction that deletes or changes a stored response by hand: a process that has a copy drops it at the next claim that
--- it makes after COMMIT. The purge need not: a response that it deletes is a day old at least, and no process keeps a copy for so long.
+-- To be called in the transaction that deletes or changes a stored response by hand, and after a restore that changes nothing else of the
+-- epoch: a process that has a copy drops it at the next claim that it makes after COMMIT. Random, since a number that counts would come back
+-- after a restore. The purge need not call it: a response that it deletes is a day old at least, and no process keeps a copy for so long.
 CREATE FUNCTION skald.begin_epoch() RETURNS bigint
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
-    UPDATE skald.service SET epoch = epoch + 1 RETURNING epoch
+    UPDATE skald.service SET epoch = ('x' || left(replace(gen_random_uuid()::text, '-', ''), 15))::bit(60)::bigint
+    RETURNING epoch
 $$;
 
 -- A saga, in the database of the service that started it: its home.

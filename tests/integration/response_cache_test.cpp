@@ -114,3 +114,12 @@ TEST_CASE("the epoch names the server's timeline, and begin_epoch changes it onc
     db.run("SELECT skald.begin_epoch()");
     CHECK(db.one("SELECT skald.epoch()") != before);
 }
+
+TEST_CASE("the epoch that follows a restore is not the one that followed the backup")
+{
+    test::database const db;
+    db.run("CREATE TABLE backup AS SELECT epoch FROM skald.service; SELECT skald.begin_epoch()");
+    auto const lost = db.one("SELECT skald.epoch()");
+    db.run("UPDATE skald.service SET epoch = (SELECT epoch FROM backup); SELECT skald.begin_epoch()");
+    CHECK(db.one("SELECT skald.epoch()") != lost);
+}
