@@ -5,11 +5,15 @@
 
 #include "ports/front.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
 
 namespace skald::redis_detail {
+
+/// Larger ones are not kept: they would hold up those who ask next.
+inline constexpr std::size_t entry_bytes_max = 8 * 1024 * 1024;
 
 /// With what the entries of an epoch begin. Does not say what the epoch is made of.
 std::string epoch_mark(std::string_view epoch);

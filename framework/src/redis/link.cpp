@@ -1,5 +1,8 @@
 #include "redis/link.hpp"
 
+#include "redis/entry_bytes.hpp"
+
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -9,6 +12,17 @@
 #include <sys/socket.h>
 
 namespace skald::redis_detail {
+namespace {
+
+// Twice the largest entry.
+constexpr std::size_t reply_bytes_max = 2 * entry_bytes_max;
+
+void must_be_before(link::clock::time_point until)
+{
+    if (link::clock::now() >= until) throw link_error{"no answer in time"};
+}
+
+}  // namespace
 
 link::link(endpoint const& where, clock::time_point until, bool has_tls)
     : context_{redisConnectNonBlock(where.host.c_str(), where.port)}
@@ -43,10 +57,10 @@ void link::fail_to_read() const
 void link::wait(short events, clock::time_point until)
 {
     for (;;) {
+        must_be_before(until);
         auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now());
-        if (left.count() <= 0) throw link_error{"no answer in time"};
         pollfd watched{context_->fd, events, 0};
-        int const ready = ::poll(&watched, 1, static_cast<int>(left.count()));
+        int const ready = ::poll(&watched, 1, std::max(0, static_cast<int>(left.count())));
         if (ready > 0) return;
         if (ready < 0 && errno != EINTR) throw link_error{std::generic_category().message(errno)};
     }
@@ -79,8 +93,8 @@ bool link::write_some()
     return count > 0;
 }
 
-// Hands some of what has come to the reader of answers. False: there is nothing now.
-bool link::read_some()
+// Hands some of what has come to the reader of answers. 0: there is nothing now.
+std::size_t link::read_some()
 {
     std::array<char, 16 * 1024> part{};
     std::size_t count = 0;
@@ -90,13 +104,15 @@ bool link::read_some()
     else if (got == 0) throw link_error{"Server closed the connection"};
     else if (errno != EAGAIN && errno != EINTR) throw link_error{std::generic_category().message(errno)};
     if (count > 0 && redisReaderFeed(context_->reader, part.data(), count) != REDIS_OK) fail_to_read();
-    return count > 0;
+    return count;
 }
 
 void link::flush(clock::time_point until)
 {
-    while (!unsent_.empty())
+    while (!unsent_.empty()) {
         if (!write_some()) wait(events(POLLOUT), until);
+        else must_be_before(until);
+    }
 }
 
 void link::tell(words const& command)
@@ -112,19 +128,32 @@ reply link::receive(clock::time_point until)
     for (; told_ > 0; --told_) {
         auto const answer = read_one(until);
         if (answer.error().starts_with("READONLY")) throw link_error{std::string{answer.error()}};
-        if (!answer.error().empty()) ++refused_;
+        if (answer.error().empty()) continue;
+        ++refused_;
+        refusal_ = answer.error();
     }
     return read_one(until);
 }
 
+bool link::is_quiet() const
+{
+    pollfd asked{context_->fd, POLLIN | POLLRDHUP, 0};
+    return ::poll(&asked, 1, 0) <= 0 || (told_ > 0 && asked.revents == POLLIN);
+}
+
+// Also over TLS, where bytes may come for as long as the server likes.
 reply link::read_one(clock::time_point until)
 {
-    for (;;) {
+    for (std::size_t count = 0;;) {
         void* made = nullptr;
         if (redisReaderGetReply(context_->reader, &made) != REDIS_OK) fail_to_read();
         if (made != nullptr) return reply{static_cast<redisReply*>(made)};
-        if (!tls_) wait(POLLIN, until);
-        if (!read_some() && tls_) wait(tls_->events(), until);
+        if (count > reply_bytes_max) throw link_error{"an answer that is too large"};
+        if (tls_) must_be_before(until);
+        else wait(POLLIN, until);
+        auto const more = read_some();
+        count += more;
+        if (more == 0 && tls_) wait(tls_->events(), until);
     }
 }
 
@@ -161,6 +190,21 @@ void must(reply const& answer)
     if (!answer.error().empty()) throw link_error{std::string{answer.error()}};
 }
 
+// Some answer with what they were sent, and that is the password.
+void must_let_in(reply const& answer)
+{
+    auto const error = answer.error();
+    if (!error.empty()) throw link_error{"AUTH was refused: " + std::string{error.substr(0, error.find(' '))}};
+}
+
+// ROLE may be forbidden, or not there, which a proxy says in its own words. Any other error will meet what follows.
+bool must_do_without(reply const& role)
+{
+    auto const error = role.error();
+    return error.starts_with("NOPERM") ||
+           (error.starts_with("ERR ") && !error.starts_with("ERR max number of clients"));
+}
+
 }  // namespace
 
 std::unique_ptr<link> connect(address const& where, link::clock::time_point until)
@@ -168,13 +212,13 @@ std::unique_ptr<link> connect(address const& where, link::clock::time_point unti
     auto made = std::make_unique<link>(where.master.empty() ? where.endpoints.front() : find_master(where, until),
                                        until, where.has_tls);
     if (!where.password.empty())
-        must(where.user.empty() ? made->ask({"AUTH", where.password}, until)
-                                : made->ask({"AUTH", where.user, where.password}, until));
+        must_let_in(where.user.empty() ? made->ask({"AUTH", where.password}, until)
+                                       : made->ask({"AUTH", where.user, where.password}, until));
     if (where.database != 0) must(made->ask({"SELECT", std::to_string(where.database)}, until));
     // A server that is stopped accepts connections all the same, and one that sentinels have demoted may still be
     // named.
     auto const role = made->ask({"ROLE"}, until);
-    if (role.error().starts_with("NOAUTH") || role.error().starts_with("LOADING")) must(role);
+    if (!must_do_without(role)) must(role);
     if (role.size() > 0 && role.text(0) != "master") throw link_error{"the server is a replica"};
     return made;
 }

@@ -83,6 +83,12 @@ public:
     /// How many of those were refused by the server, since the last time.
     std::uint64_t take_refused() { return std::exchange(refused_, 0); }
 
+    /// How the latest of them was refused.
+    std::string const& refusal() const { return refusal_; }
+
+    /// Whether nothing has come that was not asked for; the end of the connection has.
+    bool is_quiet() const;
+
     reply ask(words const& command, clock::time_point until)
     {
         send(command);
@@ -94,7 +100,7 @@ private:
     [[noreturn]] void fail_to_read() const;
     void connect_fully(endpoint const& where, clock::time_point until);
     bool write_some();
-    bool read_some();
+    std::size_t read_some();
     short events(short otherwise) const { return tls_ ? tls_->events() : otherwise; }
     void wait(short events, clock::time_point until);
     void flush(clock::time_point until);
@@ -109,6 +115,7 @@ private:
     std::string unsent_;
     std::size_t told_{};  // answers that nobody waits for are still to come
     std::uint64_t refused_{};
+    std::string refusal_;
 };
 
 /// A link to the server that may be written to, found by its sentinels where there are some, and ready for use.
