@@ -52,17 +52,26 @@ void redis_front::close()
 void redis_front::run_keeper()
 {
     extends_at_ = clock::now() + options_.hold / extensions;
-    for (bool is_open = true; is_open;) {
-        bool const is_complete = writer_ && links_.missing() == 0;
-        auto const due = std::min(extends_at_, wants_at_);
-        is_open = wait_for_work(is_complete ? due : std::min(due, connects_at_));
-        if (is_open) connect_what_is_missing();
-        write_all();
-        if (clock::now() >= extends_at_) extend_marks();
-        if (is_open && clock::now() >= wants_at_) exchange_wants();
-    }
+    for (bool goes_on = true; goes_on;) try {
+            bool const is_complete = writer_ && links_.missing() == 0;
+            auto const due = std::min(extends_at_, wants_at_);
+            goes_on = wait_for_work(is_complete ? due : std::min(due, connects_at_));
+            if (clock::now() >= extends_at_) extend_marks();
+            write_all(goes_on ? write_longest : close_longest);
+            if (is_open()) connect_what_is_missing();
+            if (is_open() && clock::now() >= wants_at_) exchange_wants();
+        }
+        catch (std::exception const& error) {
+            lost(error.what());
+        }
     writer_.reset();
     is_connected_ = false;
+}
+
+bool redis_front::is_open()
+{
+    std::lock_guard const lock{work_mutex_};
+    return is_open_;
 }
 
 // Until there is something to write, a link to replace, or until then. False: there will be no more.
@@ -76,36 +85,44 @@ bool redis_front::wait_for_work(clock::time_point until)
     return is_open_;
 }
 
+// One at a time: marks are to be extended meanwhile. Where another one can't be made, those that there are go on.
 void redis_front::connect_what_is_missing()
 {
-    if (clock::now() < connects_at_) return;
+    if (clock::now() < connects_at_ || (writer_ && links_.missing() == 0)) return;
     try {
-        if (!writer_) writer_ = connect(options_.where, clock::now() + connect_longest);
-        while (links_.missing() > 0) links_.add(connect(options_.where, clock::now() + connect_longest));
+        auto made = connect(options_.where, clock::now() + connect_longest);
+        failures_ = 0;
+        if (!writer_) writer_ = std::move(made);
+        else links_.add(std::move(made));
     }
-    catch (link_error const& error) {
-        return lost(error.what());
+    catch (std::exception const& error) {
+        return writer_ && links_.missing() < options_.links ? put_off(error.what()) : lost(error.what());
     }
-    failures_ = 0;
+    if (links_.missing() == options_.links) return;
     if (!is_connected_.exchange(true))
         log_.info("front.connected", {{"address", describe(options_.where.endpoints.front())}});
-    told_.clear();
+    if (links_.missing() == 0) told_.clear();
 }
 
-// Each reason is said once, until it is connected again.
 void redis_front::lost(std::string_view why)
 {
-    core::backoff const waits{100ms, 1'000ms};
-    std::minstd_rand random{static_cast<unsigned>(clock::now().time_since_epoch().count())};
     writer_.reset();
     links_.drop_free();  // of the same server: the call that tries whether it is well again needs a new one
     is_connected_ = false;
     is_wanted_ = false;
+    put_off(why);
+}
+
+// Each reason is said once, until all is connected again.
+void redis_front::put_off(std::string_view why)
+{
+    core::backoff const waits{100ms, 1'000ms};
+    std::minstd_rand random{static_cast<unsigned>(clock::now().time_since_epoch().count())};
     connects_at_ = clock::now() + waits.wait(++failures_, random);
     if (told_.emplace(why).second) log_.warning("front.away", {{"error", why}});
 }
 
-void redis_front::write_all()
+void redis_front::write_all(std::chrono::milliseconds longest)
 {
     if (!writer_) return;
     std::vector<write> all;
@@ -115,24 +132,29 @@ void redis_front::write_all()
     }
     std::size_t done = 0;
     try {
-        auto const until = clock::now() + (all.empty() ? 0ms : std::chrono::milliseconds{write_longest});
+        auto const until = clock::now() + longest;
         for (auto const& one : all) writer_->send(one.what->by_hash(one.keys, one.arguments));
         std::vector<write const*> unknown;
         for (auto const& one : all) {
             auto const answer = writer_->receive(until);
             if (script::is_unknown(answer)) unknown.push_back(&one);
-            else if (answer.error().starts_with("READONLY")) throw link_error{std::string{answer.error()}};
-            else if (!was_done(*all[done].what, answer)) dropped_.add();
+            else check_written(one, answer);
             ++done;
         }
         for (auto const* one : unknown)
-            if (!was_done(*one->what, writer_->ask(one->what->by_text(one->keys, one->arguments), until)))
-                dropped_.add();
+            check_written(*one, writer_->ask(one->what->by_text(one->keys, one->arguments), until));
     }
-    catch (link_error const& error) {
+    catch (std::exception const& error) {
         dropped_.add(all.size() - done);
         lost(error.what());
     }
+}
+
+void redis_front::check_written(write const& what, reply const& answer)
+{
+    if (answer.error().starts_with("READONLY")) throw link_error{std::string{answer.error()}};
+    if (!answer.error().empty()) say_refused(answer.error());
+    if (!was_done(*what.what, answer)) dropped_.add();
 }
 
 // One process may have the first requests, and another one their duplicates: then both have to know.
@@ -148,7 +170,7 @@ try {
     }
     is_wanted_ = writer_->ask({"EXISTS", name}, until).number() == 1;
 }
-catch (link_error const& error) {
+catch (std::exception const& error) {
     lost(error.what());
 }
 

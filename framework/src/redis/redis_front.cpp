@@ -69,12 +69,12 @@ void redis_front::end(core::breaker::call const& which, core::call_result how)
 }
 
 // An act of a request, within its time. Nothing: no answer, whatever the reason. Without a script: GET.
-std::optional<reply> redis_front::ask(script const* what, words const& keys, words const& arguments)
+std::optional<reply> redis_front::ask(script const* what, words const& keys, words const& arguments,
+                                      clock::time_point until)
 {
-    auto const until = clock::now() + options_.time;
     auto const call = begin();
     if (!call) return std::nullopt;
-    auto one = links_.take(until);
+    auto one = take_link(until);
     if (!one) {
         end(*call, core::call_result::nothing);
         return std::nullopt;
@@ -82,18 +82,47 @@ std::optional<reply> redis_front::ask(script const* what, words const& keys, wor
     try {
         auto answer =
             what != nullptr ? what->run(*one, keys, arguments, until) : one->ask({"GET", keys.front()}, until);
-        bool const is_refused = !answer.error().empty() && !answer.error().starts_with("WRONGTYPE");
-        if (is_refused) throw link_error{std::string{answer.error()}};
-        dropped_.add(one->take_refused());
+        if (answer.error().starts_with("READONLY")) throw link_error{std::string{answer.error()}};
+        if (auto const count = one->take_refused(); count > 0) {
+            dropped_.add(count);
+            say_refused(one->refusal());
+        }
         links_.put_back(std::move(one));
-        end(*call, core::call_result::ok);
-        return answer;
+        bool const is_refused = !answer.error().empty() && !answer.error().starts_with("WRONGTYPE");
+        end(*call, is_refused ? core::call_result::failed : core::call_result::ok);
+        if (!is_refused) return answer;
+        say_refused(answer.error());
+        return std::nullopt;
     }
-    catch (link_error const& error) {
+    catch (std::exception const& error) {
         lose(*call);
         log_.debug("front.no_answer", {{"error", error.what()}});
         return std::nullopt;
     }
+}
+
+// One that is well, as far as that can be seen: a server, or what is between, may have ended it while it was not used.
+std::unique_ptr<link> redis_front::take_link(clock::time_point until)
+{
+    for (;;) {
+        auto one = links_.take(until);
+        if (!one || one->is_quiet()) return one;
+        one.reset();
+        links_.lost();
+        std::lock_guard const lock{work_mutex_};
+        work_.notify_one();
+    }
+}
+
+// Once for each kind: it goes on until somebody changes something in Redis. Without the arguments, which it may quote.
+void redis_front::say_refused(std::string_view error)
+{
+    constexpr std::size_t kinds_max = 16;
+    {
+        std::lock_guard const lock{refused_mutex_};
+        if (refused_.size() >= kinds_max || !refused_.emplace(error.substr(0, error.find(' '))).second) return;
+    }
+    log_.warning("front.refused", {{"error", error.substr(0, error.find(", with args"))}});
 }
 
 // The link of this call is of no use any more: the keeper makes another.
@@ -116,7 +145,7 @@ ports::found redis_front::read(ports::question const& q, std::string_view bytes)
 
 ports::found redis_front::find(ports::question const& q)
 {
-    auto const answer = ask(nullptr, {entry_of(name_of(database_, q.id))}, {});
+    auto const answer = ask(nullptr, {entry_of(name_of(database_, q.id))}, {}, in_time());
     if (!answer) return {kind::away};
     if (answer->is_nothing()) return {};
     if (answer->error().empty()) return read(q, answer->text());
@@ -130,11 +159,12 @@ ports::found redis_front::acquire(ports::question const& q, bool looks)
     auto const token = new_token();
     words const keys{entry_of(name), mark_of(name)};
     auto const hold = std::to_string(options_.hold.count());
-    auto answer = ask(&acquire_script(), keys, {token, hold, looks ? epoch_mark(q.epoch) : ""});
+    auto const until = in_time();
+    auto answer = ask(&acquire_script(), keys, {token, hold, looks ? epoch_mark(q.epoch) : ""}, until);
     if (answer && answer->text(0) == "kept") {
         auto met = read(q, answer->text(1));
         if (met.what != kind::nothing) return met;
-        answer = ask(&acquire_script(), keys, {token, hold, ""});  // void or malformed: as if there were none
+        answer = ask(&acquire_script(), keys, {token, hold, ""}, until);  // void or malformed: as if there were none
     }
     if (answer && answer->text(0) == "held") return {kind::held, {}, {}, std::chrono::milliseconds{answer->number(1)}};
     if (!answer || answer->text(0) != "acquired") {
@@ -145,31 +175,29 @@ ports::found redis_front::acquire(ports::question const& q, bool looks)
     return {kind::acquired, {}, token};
 }
 
-write redis_front::keeping(ports::kept_response const& what, std::string const& token) const
+write redis_front::keeping(core::saga_id const& id, std::string entry, std::string const& token) const
 {
-    auto const name = name_of(database_, what.id);
-    return {&keep_script(),
-            {entry_of(name), mark_of(name)},
-            {write_entry(database_, what), std::to_string(kept_ms), token}};
+    auto const name = name_of(database_, id);
+    return {&keep_script(), {entry_of(name), mark_of(name)}, {std::move(entry), std::to_string(kept_ms), token}};
 }
 
 // Not waited for, and no other thread is woken for it: it goes out on the link by which the next request asks.
 void redis_front::keep(ports::kept_response what)
 {
-    words const command{"SET", entry_of(name_of(database_, what.id)), write_entry(database_, what), "PX",
-                        std::to_string(kept_ms)};
+    auto entry = write_entry(database_, what);
+    if (entry.size() > entry_bytes_max) return dropped_.add();
     auto const call = begin();
-    auto one = call ? links_.take(clock::now()) : nullptr;
+    auto one = call ? take_link(clock::now()) : nullptr;
     if (!one) {
         if (call) end(*call, core::call_result::nothing);
-        return write_later(keeping(what, ""));
+        return write_later(keeping(what.id, std::move(entry), ""));
     }
     try {
-        one->tell(command);
+        one->tell({"SET", entry_of(name_of(database_, what.id)), std::move(entry), "PX", std::to_string(kept_ms)});
         links_.put_back(std::move(one));
         end(*call, core::call_result::nothing);
     }
-    catch (link_error const&) {
+    catch (std::exception const&) {
         lose(*call);
         dropped_.add();
     }
@@ -178,9 +206,15 @@ void redis_front::keep(ports::kept_response what)
 // Waited for, so that who has the response does not hear that the request is under way.
 bool redis_front::keep_and_release(ports::kept_response what, std::string const& token)
 {
+    auto entry = write_entry(database_, what);
+    if (entry.size() > entry_bytes_max) {
+        dropped_.add();
+        release(what.id, token);
+        return false;
+    }
     forget(token);
-    auto const one = keeping(what, token);
-    auto const answer = ask(one.what, one.keys, one.arguments);
+    auto const one = keeping(what.id, std::move(entry), token);
+    auto const answer = ask(one.what, one.keys, one.arguments, in_time());
     if (!answer) write_later(one);
     else if (answer->number() == 0) dropped_.add();
     return answer && answer->number() == 1;
@@ -190,7 +224,7 @@ void redis_front::release(core::saga_id const& id, std::string const& token)
 {
     forget(token);
     words const keys{mark_of(name_of(database_, id))};
-    if (!ask(&release_script(), keys, {token})) write_later({&release_script(), keys, {token}});
+    if (!ask(&release_script(), keys, {token}, in_time())) write_later({&release_script(), keys, {token}});
 }
 
 std::string redis_front::new_token()

@@ -52,7 +52,10 @@ public:
 private:
     using clock = link::clock;
 
-    std::optional<reply> ask(script const* what, words const& keys, words const& arguments);
+    clock::time_point in_time() const { return clock::now() + options_.time; }
+    std::optional<reply> ask(script const* what, words const& keys, words const& arguments, clock::time_point until);
+    std::unique_ptr<link> take_link(clock::time_point until);
+    void say_refused(std::string_view error);
     std::optional<core::breaker::call> begin();
     void end(core::breaker::call const& which, core::call_result how);
     void lose(core::breaker::call const& which);
@@ -60,16 +63,19 @@ private:
     std::string new_token();
     void remember(std::string const& token, std::string mark);
     void forget(std::string const& token);
-    write keeping(ports::kept_response const& what, std::string const& token) const;
+    write keeping(core::saga_id const& id, std::string entry, std::string const& token) const;
     void write_later(write what);
 
     void run_keeper();
+    bool is_open();
     bool wait_for_work(clock::time_point until);
     void connect_what_is_missing();
-    void write_all();
+    void write_all(std::chrono::milliseconds longest);
+    void check_written(write const& what, reply const& answer);
     void extend_marks();
     void exchange_wants();
     void lost(std::string_view why);
+    void put_off(std::string_view why);
 
     front_options const options_;
     core::logger& log_;
@@ -85,6 +91,9 @@ private:
 
     std::mutex marks_mutex_;
     std::map<std::string, std::string> marks_;  // that requests of this process hold: token, and name
+
+    std::mutex refused_mutex_;
+    std::set<std::string, std::less<>> refused_;  // that it does, by the first words of its errors
 
     std::atomic<bool> wants_{};      // to be told to the other processes
     std::atomic<bool> is_wanted_{};  // what they have told
