@@ -3,6 +3,7 @@
 
 #include <array>
 #include <future>
+#include <latch>
 #include <string>
 #include <thread>
 
@@ -298,6 +299,31 @@ TEST_CASE_FIXTURE(live_server, "drain lets a request that is half read finish")
     CHECK(idle.is_closed());
     CHECK(half.ask("hello").body == "POST /half hello");
     CHECK(drained.get());
+}
+
+TEST_CASE("drain serves a request that has arrived and was not looked at yet")
+{
+    for (int round = 0; round < 10; ++round) {  // in most of them the drain begins before the request is read
+        live_server on;
+        auto client = on.connect();
+        CHECK(client.ask(get("/")).status == 200);
+        auto other = on.connect();
+        other.send(get("/livez/hold"));
+        on.held.wait_for(1);  // the thread that reads is busy
+
+        client.send(get("/late"));
+        std::latch begun{1};
+        auto drained = std::async(std::launch::async, [&] {
+            begun.count_down();
+            return on.service.drain(30s);
+        });
+        begun.wait();
+        for (int n = 0; n < 100; ++n) std::this_thread::yield();
+        on.held.open();
+        CHECK(client.read_answer().body == "GET /late ");
+        CHECK(client.is_closed());
+        CHECK(drained.get());
+    }
 }
 
 TEST_CASE_FIXTURE(live_server, "drain says so when a request didn't finish in time")

@@ -90,6 +90,7 @@ struct live_server
     {
         auto const& path = asked.message.path;
         if (path == "/livez") return text("alive");
+        if (path == "/livez/hold") held.pass();
         if (path == "/livez/throws") throw std::runtime_error{"secret"};
         if (path != "/counted") return {};
         // How often it was asked about this request: on a lane once, then here until it is ready.

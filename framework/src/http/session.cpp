@@ -79,7 +79,8 @@ void session::begin()
 
 void session::drain()
 {
-    if (phase_ == phase::opening || phase_ == phase::idle) close();
+    // One that has sent a request, or a part of it, hears of it first.
+    if (phase_ == phase::opening || (phase_ == phase::idle && gives_way())) close();
     else if (phase_ == phase::waiting) end_wait();
 }
 
