@@ -179,6 +179,13 @@ TEST_CASE("the framing of chunks is bounded: a size line or a trailer can't grow
 {
     CHECK(refusal_of(chunked("5;" + std::string(4000, 'a'))) == 400);
     CHECK(refusal_of(chunked("0\r\nX: " + std::string(4000, 'a'))) == 400);
+    std::string extended, padded;
+    for (int chunk = 0; chunk < 50; ++chunk) {
+        extended += "1;" + std::string(98, 'a') + "\r\nx\r\n";
+        padded += std::string(99, '0') + "1\r\nx\r\n";
+    }
+    CHECK(refusal_of(chunked(extended + "0\r\n\r\n")) == 400);
+    CHECK(refusal_of(chunked(padded + "0\r\n\r\n")) == 400);
 }
 
 TEST_CASE("100 Continue is due when the client asked for it and has sent none of the body")

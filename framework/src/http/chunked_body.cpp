@@ -10,6 +10,7 @@
 namespace skald::http {
 namespace {
 
+constexpr std::size_t size_digits_max = 16;
 constexpr refusal malformed{400, "The body's chunks are malformed."};
 constexpr refusal framing_too_large{400, "The framing of the body's chunks is too large."};
 
@@ -89,7 +90,7 @@ or_refusal<arrival> chunked_body::read(incoming_bytes& from, std::string& body, 
         case line::trailer:
             if (text.empty()) return arrival::complete;
             no = check_trailer(text);
-            trailer_bytes_ += text.size();
+            framing_bytes_ += text.size();
         }
         if (no) return *no;
     }
@@ -99,7 +100,7 @@ or_refusal<std::optional<std::string_view>> chunked_body::take_line(incoming_byt
                                                                     http_limits const& limits) const
 {
     if (next_ == line::end_of_data) return from.take_line(0, malformed);
-    return from.take_line(limits.header_bytes_max - trailer_bytes_, framing_too_large);
+    return from.take_line(limits.header_bytes_max - framing_bytes_, framing_too_large);
 }
 
 std::optional<refusal> chunked_body::begin_chunk(std::string_view size_line, std::size_t body_bytes_left)
@@ -110,6 +111,9 @@ std::optional<refusal> chunked_body::begin_chunk(std::string_view size_line, std
     auto const [end, error] = std::from_chars(size_line.data(), end_of_line, size, 16);
     if (error != std::errc{} || !are_extensions({end, end_of_line})) return malformed;
     if (size > body_bytes_left) return body_too_large;
+    // What a size needs is bounded by the body; extensions, and zeros in front, are not.
+    auto const digits = static_cast<std::size_t>(end - size_line.data());
+    framing_bytes_ += size_line.size() - std::min(digits, size_digits_max);
     data_bytes_left_ = static_cast<std::size_t>(size);
     next_ = size > 0 ? line::end_of_data : line::trailer;
     return {};

@@ -29,7 +29,7 @@ private:
 
     line next_{line::size};
     std::size_t data_bytes_left_{0};  // of the chunk
-    std::size_t trailer_bytes_{0};
+    std::size_t framing_bytes_{0};    // of the trailer and the extensions
 };
 
 }  // namespace skald::http
