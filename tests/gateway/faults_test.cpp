@@ -139,6 +139,12 @@ TEST_CASE("down is for everything that is asked, other plans are for charges and
     CHECK(gateway.charges().empty());
 }
 
+TEST_CASE("the host to listen on may be in brackets, as that of IPv6 has to be")
+{
+    gateway_process gateway{{"--listen", "[127.0.0.1]:0"}};
+    CHECK(gateway.charge(charge_of(100)).status == 201);
+}
+
 TEST_CASE("down for a while is over by itself")
 {
     gateway_process gateway;

@@ -39,8 +39,9 @@ tcp::endpoint endpoint_of(asio::io_context& io, std::string const& listen)
     auto const colon = listen.rfind(':');
     if (colon == std::string::npos) throw std::runtime_error{"--listen " + listen + " is no HOST:PORT"};
     boost::system::error_code error;
-    auto const found =
-        tcp::resolver{io}.resolve(listen.substr(0, colon), listen.substr(colon + 1), tcp::resolver::passive, error);
+    auto host = listen.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    auto const found = tcp::resolver{io}.resolve(host, listen.substr(colon + 1), tcp::resolver::passive, error);
     if (error) throw std::runtime_error{"--listen " + listen + ": " + error.message()};
     return *found.begin();
 }
