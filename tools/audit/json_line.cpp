@@ -52,8 +52,8 @@ private:
     static std::string why(std::string_view what)
     {
         what = what.substr(0, what.find("; last read"));
-        if (auto const place = what.find("column "); place != what.npos)
-            if (auto const end = what.find(": ", place); end != what.npos) what.remove_prefix(end + 2);
+        if (auto const place = what.find("column "); place != std::string_view::npos)
+            if (auto const end = what.find(": ", place); end != std::string_view::npos) what.remove_prefix(end + 2);
         return std::string{what};
     }
 

@@ -29,6 +29,20 @@ audit_row audit_row_of(std::string const& service, pqxx::row const& row)
             nlohmann::json::parse(row["detail"].c_str(), nullptr, false)};
 }
 
+// Where whoever has looked at the fewest rows goes on; what is older is not shown before.
+void goes_on_at(audit_page& page, std::string const& at)
+{
+    page.next = std::max(page.next, at);
+}
+
+void add_of(postgres::connection& c, std::string const& service, queries::audit_before const& what, audit_page& page)
+{
+    for (auto const& row : c.run(filled_in(what))) {
+        if (row["is_last"].as<bool>()) goes_on_at(page, row["at"].c_str());
+        if (row["matches"].as<bool>()) page.rows.push_back(audit_row_of(service, row));
+    }
+}
+
 }  // namespace
 
 std::vector<audit_row> audit_of(postgres::connection& c, std::string const& service, core::saga_id const& id)
@@ -49,18 +63,14 @@ audit_page audit_before(databases const& all, std::string const& before, std::st
 {
     if (!before.empty() && !core::parse_instant(before)) throw std::invalid_argument{"`before` is no time"};
     audit_page page;
-    // Where whoever has looked at the fewest rows goes on; what is older is not shown before.
-    auto const goes_on_at = [&](std::string const& at) { page.next = std::max(page.next, at); };
+    queries::audit_before const what{.examined_max = rows_examined_max,
+                                     .actor = null_if_empty(actor),
+                                     .before = null_if_empty(before),
+                                     .rows_max = rows_max + 1};
     for (auto const& db : all.all()) {
         try {
             db->ask([&](postgres::connection& c) {
-                for (auto const& row : c.run(filled_in(queries::audit_before{.examined_max = rows_examined_max,
-                                       .actor = null_if_empty(actor),
-                                       .before = null_if_empty(before),
-                                       .rows_max = rows_max + 1}))) {
-                    if (row["is_last"].as<bool>()) goes_on_at(row["at"].c_str());
-                    if (row["matches"].as<bool>()) page.rows.push_back(audit_row_of(db->service(), row));
-                }
+                add_of(c, db->service(), what, page);
                 return 0;
             });
         }
@@ -73,7 +83,7 @@ audit_page audit_before(databases const& all, std::string const& before, std::st
     page.is_partly_searched = !page.next.empty();
     if (page.rows.size() > static_cast<std::size_t>(rows_max)) {
         page.rows.resize(static_cast<std::size_t>(rows_max));
-        goes_on_at(page.rows.back().at);
+        goes_on_at(page, page.rows.back().at);
     }
     return page;
 }

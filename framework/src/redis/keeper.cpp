@@ -52,7 +52,8 @@ void redis_front::close()
 void redis_front::run_keeper()
 {
     extends_at_ = clock::now() + options_.hold / extensions;
-    for (bool goes_on = true; goes_on;) try {
+    for (bool goes_on = true; goes_on;) {
+        try {
             bool const is_complete = writer_ && links_.missing() == 0;
             auto const due = std::min(extends_at_, wants_at_);
             goes_on = wait_for_work(is_complete ? due : std::min(due, connects_at_));
@@ -64,6 +65,7 @@ void redis_front::run_keeper()
         catch (std::exception const& error) {
             lost(error.what());
         }
+    }
     writer_.reset();
     is_connected_ = false;
 }
