@@ -59,7 +59,7 @@ expect() {
 }
 
 for seed in ${SEEDS:-1 2 3 4 5}; do
-  run "right-$seed" "$participant" --seed "$seed"
+  run "right-$seed" "$participant" --seed "$seed" --patience 60s # on a machine that has much else to do
   expect "right-$seed" ''
 done
 # From here on, as a service is told them in production.
@@ -68,7 +68,7 @@ for variable in DATABASE_URL AMQP_URL; do
   export "${variable}_FILE=$folder/$variable"
   unset "$variable"
 done
-run none "$mistakes none" --seed 1
+run none "$mistakes none" --seed 1 --patience 60s
 expect none ''
 known='ack_before_commit effect_outside ignores_verdict effect_after_done reject_without_rollback publishes_directly loses_members snoozes_by_ack'
 # What the loop does is the same in each language, so that one is enough for what came later.
