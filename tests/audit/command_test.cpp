@@ -154,6 +154,8 @@ TEST_CASE("usage that makes no sense is refused, and says what to do")
     refused({"--service", "payments", "--against", "true"}, "say what we have");
     refused({"--service", "payments", "--against", "true", "--step", "x", "--compare", "amount"},
             "--compare needs --ours");
+    refused({"--service", "payments", "--against", "true", "--ours", "SELECT 1", "--compare", "amount,currency,amount"},
+            "--compare has amount twice");
     refused({"--service", "orders", "--against", "true", "--step", "x"}, "leads to a database of payments");
     refused({"--service", "payments", "--against", "true", "--step", "x", "--since", "yesterday"}, "a time is");
     auto const long_ago = std::vector<std::string>{"--service", "payments", "--against", "exit 7",

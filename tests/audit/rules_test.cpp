@@ -153,7 +153,7 @@ TEST_CASE("a message that may be in a queue moves its saga on, and where queues 
     with_queues.queues.waiting.erase("payments");
     auto const unknown = examine(saga("running"), with_queues);
     REQUIRE(unknown.size() == 1);
-    CHECK(unknown[0].means.ends_with("is not known: the audit was told of no broker"));
+    CHECK(unknown[0].means.ends_with("is not known: the audit was told of no broker, or it did not answer"));
 }
 
 TEST_CASE("a step that is to go on has something that goes on with it")

@@ -244,6 +244,8 @@ TEST_CASE("a page is right while a service's database is away, and says that it 
     CHECK(says(saga, "its database is away: shown as its home knows it"));
     CHECK(says(saga, "done +"));
     CHECK(says(bob.get("/"), ">1</code>"));
+    CHECK(says(bob.get("/", {{"key", "2"}}), "No saga matches in a database that answers."));
+    CHECK(says(bob.get("/audit"), "Nothing that matches is in a database that answers."));
     for (auto const* path : {"/", "/parked", "/outbox", "/steps", "/services", "/audit"})
         CHECK(says(bob.get(path), "<b>payments</b> does not answer"));
     auto const unknown = bob.get("/saga", {{"key", "2"}});

@@ -171,7 +171,9 @@ private:
             if (queue == around_.queues.waiting.end() || !queue->second) is_known = false;
             else if (*queue->second > 0) return std::nullopt;
         }
-        if (!is_known) return "whether a queue holds its message is not known: the audit was told of no broker";
+        if (!is_known)
+            return "whether a queue holds its message is not known: the audit was told of no broker, or it did not "
+                   "answer";
         return around_.queues.sees_held
                    ? "the queues of its services are empty"
                    : "no message is ready in the queues of its services (one that a process holds is not seen)";

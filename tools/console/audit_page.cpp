@@ -41,9 +41,10 @@ try {
     for (auto const& row : found.rows) rows += row_of(row);
     markup list = found.rows.empty()
                       ? styled("p", "empty",
-                               actor.empty()        ? "Nothing was done by hand."
-                               : found.next.empty() ? "Nothing that was done by hand matches the filter."
-                                                    : "Nothing that was done by hand until then matches the filter.")
+                               !found.missing.empty() ? "Nothing that matches is in a database that answers."
+                               : actor.empty()        ? "Nothing was done by hand."
+                               : found.next.empty()   ? "Nothing that was done by hand matches the filter."
+                                                      : "Nothing that was done by hand until then matches the filter.")
                       : element("ol", {{"class", "audit"}}, rows);
     if (found.is_partly_searched) list += styled("p", "soft", "Searched back to " + shown_time(found.next) + ".");
     if (!found.next.empty())

@@ -174,7 +174,9 @@ bool may_act_on_any(context const& with, found_sagas const& page)
 markup list(context const& with, found_sagas const& page)
 {
     if (page.rows.empty() && page.next.empty())
-        return styled("p", "empty", "No saga matches. That is good news, if you looked for trouble.");
+        return styled("p", "empty",
+                      page.missing.empty() ? "No saga matches. That is good news, if you looked for trouble."
+                                           : "No saga matches in a database that answers.");
     bool const is_chosen_from = may_act_on_any(with, page);
     markup rows;
     for (auto const& row : page.rows) rows += row_of(with, row, is_chosen_from);

@@ -23,6 +23,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -166,6 +167,9 @@ void check(audit_options const& options)
             "guard's records of a step, or both"};
     if (options.ours.query.empty() && !options.ours.compare.empty())
         throw configuration_error{"--compare needs --ours: the guard's records hold nothing but keys"};
+    for (auto const& member : options.ours.compare)
+        if (std::ranges::count(options.ours.compare, member) > 1)
+            throw configuration_error{"--compare has " + member + " twice"};
 }
 
 // Records that have expired are not missing: without rows of one's own there is nothing left to compare.
