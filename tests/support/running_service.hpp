@@ -21,10 +21,10 @@ namespace skald::test {
 class running_service
 {
 public:
-    explicit running_service(std::string const& name) : db{name}, service_{name}
+    explicit running_service(std::string const& name) : db{name}, service_{name}, queue_{"skald." + name}
     {
-        // The database is new; the queues may be left over from an earlier run.
-        amqp_hands{amqp_place{required("AMQP_URL")}}.delete_queue("skald." + name + ".database");
+        // The database is new; the queues may be left over from an earlier test, with what that had no need to wait for.
+        for (auto const* part : {".database", ""}) forget(part);
     }
     ~running_service()
     {
@@ -46,6 +46,7 @@ public:
     {
         using namespace std::chrono_literals;
         options.run.retry = {.attempts_max = 3, .first = 1ms, .longest = 1ms};
+        forget(".on." + name);
         service_.on<Body>(std::move(name), std::move(handler), options);
     }
     void keep_bodies(detail::body_store_maker make) { service_.bodies(std::move(make)); }
@@ -63,6 +64,11 @@ public:
     database const db;
 
 private:
+    void forget(std::string const& part) const
+    {
+        amqp_hands{amqp_place{required("AMQP_URL")}}.delete_queue(queue_ + part);
+    }
+
     static skald::config settings(std::string const& url)
     {
         skald::config made;
@@ -75,6 +81,7 @@ private:
     }
 
     skald::service service_;
+    std::string const queue_;
     std::optional<skald::worker> worker_;
     std::thread thread_;
 };
