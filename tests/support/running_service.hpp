@@ -23,7 +23,7 @@ class running_service
 public:
     explicit running_service(std::string const& name) : db{name}, service_{name}, queue_{"skald." + name}
     {
-        // The database is new; the queues may be left over from an earlier test, with what that had no need to wait for.
+        // The database is new; the queues may be left over from an earlier test, with what it did not wait for.
         for (auto const* part : {".database", ""}) forget(part);
     }
     ~running_service()
