@@ -31,10 +31,7 @@ std::string saga_of(met const& one, comparison_rules const& rules)
 std::string command_for(met const& one, comparison_rules const& rules, std::string const& verb,
                         std::string const& word = {})
 {
-    auto text = fmt::format("skald saga {} {}", verb, core::shell_word(saga_of(one, rules)));
-    if (!word.empty()) text += ' ' + word;
-    if (one.known && !one.known->scope.empty()) text += " --scope " + core::shell_word(one.known->scope);
-    return text;
+    return core::saga_command(verb, {one.known ? one.known->scope : "", saga_of(one, rules)}, word);
 }
 
 finding about(met const& one, comparison_rules const& rules, std::string kind)

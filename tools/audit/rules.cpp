@@ -12,8 +12,7 @@ namespace {
 
 std::string saga_command(std::string_view verb, key_facts const& facts)
 {
-    return fmt::format("skald saga {} {}{}", verb, core::shell_word(facts.key),
-                       facts.scope.empty() ? "" : " --scope " + core::shell_word(facts.scope));
+    return core::saga_command(verb, {facts.scope, facts.key});
 }
 
 std::string listing_command(std::string_view what, key_facts const& facts)

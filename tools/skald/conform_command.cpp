@@ -10,6 +10,7 @@
 #include "core/uuid.hpp"
 #include "postgres/migrate.hpp"
 #include "rabbitmq/administration.hpp"
+#include "rabbitmq/url.hpp"
 #include "worker/signals.hpp"
 
 #include <skald/config.hpp>
@@ -55,10 +56,10 @@ void prepare(std::string const& service, config const& settings)
                         "their own for this (scripts/stack.sh up)",
                         queue->consumers, service)};
     if (queue && queue->messages > 0)
-        throw configuration_error{
-            fmt::format("the queue skald.{0} holds {1} messages: empty it (rabbitmqctl purge_queue skald.{0}), or use "
-                        "servers of their own for this (scripts/stack.sh up)",
-                        service, queue->messages)};
+        throw configuration_error{fmt::format(
+            "the queue skald.{0} holds {1} messages: empty it (rabbitmqctl{2} purge_queue skald.{0}), or "
+            "use servers of their own for this (scripts/stack.sh up)",
+            service, queue->messages, rabbitmq::vhost_option(rabbitmq::parse_url(settings.amqp_url).vhost))};
 }
 
 std::string in_words(violation const& one)

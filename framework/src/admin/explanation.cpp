@@ -28,8 +28,7 @@ std::string because(std::string const& why)
 
 std::string command_line(std::string_view verb, core::saga_id const& id, std::string_view rest = {})
 {
-    return fmt::format("`skald saga {} {}{}{}`", verb, core::shell_word(id.key), rest,
-                       id.scope.empty() ? "" : " --scope " + core::shell_word(id.scope));
+    return '`' + core::saga_command(verb, id, rest) + '`';
 }
 
 bool is(std::optional<step_record> const& record, step_status status)
@@ -216,7 +215,7 @@ std::string unknown(saga_facts const& saga)
             "again by itself, and not called again. Find out, and say so in that service's database: {}, "
             "or did-not-happen instead.",
             name, step.service, when(record.at, saga.now), because(record.error),
-            command_line("resolve", saga.id, ' ' + name + " happened --result JSON --reason WHY"));
+            command_line("resolve", saga.id, name + " happened --result JSON --reason WHY"));
     }
     return "unknown" + because(saga.reason) + '.';
 }

@@ -1,5 +1,9 @@
 #include "core/shell_word.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace skald::core {
 
 std::string shell_word(std::string const& text)
@@ -9,6 +13,19 @@ std::string shell_word(std::string const& text)
     std::string quoted{"'"};
     for (char const c : text) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
     return quoted + "'";
+}
+
+std::string saga_command(std::string_view verb, saga_id const& id, std::string_view words)
+{
+    auto const spaced = [](std::string_view text) { return text.empty() ? std::string{} : ' ' + std::string{text}; };
+    auto const options_at = std::min(words.find("--"), words.size());
+    auto plain = words.substr(0, options_at);
+    if (plain.ends_with(' ')) plain.remove_suffix(1);
+    auto const options =
+        spaced(words.substr(options_at)) + (id.scope.empty() ? "" : " --scope " + shell_word(id.scope));
+    if (id.key.starts_with('-'))
+        return fmt::format("skald saga {}{} -- {}{}", verb, options, shell_word(id.key), spaced(plain));
+    return fmt::format("skald saga {} {}{}{}", verb, shell_word(id.key), spaced(plain), options);
 }
 
 }  // namespace skald::core

@@ -104,7 +104,7 @@ bool is_close(amqp_frame_t const& frame)
 }  // namespace
 
 connection::connection(connection_settings const& settings, sockets::socket_interrupter& interrupter)
-    : state_{amqp_new_connection()}, interrupter_{interrupter}
+    : state_{amqp_new_connection()}, interrupter_{interrupter}, vhost_{settings.where.vhost}
 {
     if (!state_) throw std::bad_alloc{};
     open_socket(settings);

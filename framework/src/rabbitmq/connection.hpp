@@ -34,6 +34,7 @@ public:
     connection& operator=(connection const&) = delete;
 
     amqp_connection_state_t raw() const { return state_.get(); }
+    std::string const& vhost() const { return vhost_; }
     int socket() const { return amqp_get_sockfd(state_.get()); }
     std::size_t frame_max() const { return static_cast<std::size_t>(amqp_get_frame_max(state_.get())); }
 
@@ -72,6 +73,7 @@ private:
 
     connection_handle state_;
     sockets::socket_interrupter& interrupter_;
+    std::string const vhost_;
     int heartbeat_seconds_{};
 };
 

@@ -40,8 +40,8 @@ void declare(connection& broker, std::string const& what, std::string const& rem
             throw refused_by_broker{refusal.code(), fmt::format("{}; {}", refusal.what(), without_permission)};
         // "queue limit in vhost '/' (8) is reached": the same code, but this is retried.
         if (std::string_view{refusal.what()}.find("limit in vhost") != std::string_view::npos)
-            throw refused_by_broker{refusal.code(),
-                                    fmt::format("{}; raise it (`rabbitmqctl set_vhost_limits`)", refusal.what())};
+            throw refused_by_broker{refusal.code(), fmt::format("{}; raise it (`rabbitmqctl{} set_vhost_limits`)",
+                                                                refusal.what(), vhost_option(broker.vhost()))};
         bool const exists = refusal.code() == AMQP_PRECONDITION_FAILED || refusal.code() == AMQP_RESOURCE_LOCKED;
         if (!exists) throw;
         throw topology_mismatch{fmt::format("{} exists with other properties than Skald needs: {}{}{}", what,
@@ -61,8 +61,8 @@ void declare_own_exchange(connection& broker, char const* name)
 {
     declare_exchange(
         broker, name, "direct",
-        fmt::format("delete it (`rabbitmqadmin delete exchange name={}`) or use another vhost; then start again",
-                    name));
+        fmt::format("delete it (`rabbitmqadmin{} delete exchange name={}`) or use another vhost; then start again",
+                    vhost_option(broker.vhost()), name));
 }
 
 void declare_queue(connection& broker, std::string const& name, std::string const& remedy, amqp_table_t arguments)
@@ -77,9 +77,9 @@ void declare_queue(connection& broker, std::string const& name, amqp_table_t arg
 {
     declare_queue(
         broker, name,
-        fmt::format("delete it (`rabbitmqctl delete_queue {}`) and start again: it is declared as it must be. Its "
+        fmt::format("delete it (`rabbitmqctl{} delete_queue {}`) and start again: it is declared as it must be. Its "
                     "messages go with it: move them first, see docs/repair.md, \"A queue with other properties\"",
-                    name),
+                    vhost_option(broker.vhost()), name),
         arguments);
 }
 
@@ -115,13 +115,14 @@ void bind_database(connection& broker, std::string const& service, std::string c
         declare_queue(broker, name, "", {static_cast<int>(arguments.size()), arguments.data()});
     }
     catch (topology_mismatch const& mismatch) {
-        throw topology_mismatch{fmt::format("the messages for {0} belong to another database, and this process is "
-                                            "connected to the database {1}: check "
-                                            "DATABASE_URL. If the service has moved to a new database "
-                                            "permanently, stop its processes, delete the queue "
-                                            "that records the old one (`rabbitmqctl delete_queue {2}`; and {2}.ID of "
-                                            "the old one where `skald declare` has made that) and start again. ({3})",
-                                            service, database, name, mismatch.what())};
+        throw topology_mismatch{
+            fmt::format("the messages for {0} belong to another database, and this process is "
+                        "connected to the database {1}: check "
+                        "DATABASE_URL. If the service has moved to a new database "
+                        "permanently, stop its processes, delete the queue "
+                        "that records the old one (`rabbitmqctl{4} delete_queue {2}`; and {2}.ID of "
+                        "the old one where `skald declare` has made that) and start again. ({3})",
+                        service, database, name, mismatch.what(), vhost_option(broker.vhost()))};
     }
 }
 

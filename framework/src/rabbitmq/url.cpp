@@ -1,5 +1,7 @@
 #include "rabbitmq/url.hpp"
 
+#include "core/shell_word.hpp"
+
 #include <cerrno>
 #include <charconv>
 #include <optional>
@@ -172,6 +174,11 @@ std::string describe(address const& where)
     std::string text;
     for (auto const& node : where.endpoints) text += (text.empty() ? "" : ",") + describe(node);
     return text + (where.vhost.starts_with('/') ? "" : "/") + where.vhost;
+}
+
+std::string vhost_option(std::string const& vhost)
+{
+    return vhost == "/" ? "" : " --vhost " + core::shell_word(vhost);
 }
 
 }  // namespace skald::rabbitmq

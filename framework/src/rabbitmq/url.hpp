@@ -39,6 +39,9 @@ void check_files(address const& where);
 /// `host:port[,host:port...]/vhost`, for logs: neither user nor password.
 std::string describe(address const& where);
 
+/// ` --vhost NAME` for RabbitMQ's commands, which are otherwise about `/`; nothing for that.
+std::string vhost_option(std::string const& vhost);
+
 /// `host:port`.
 std::string describe(endpoint const& node);
 
