@@ -19,6 +19,8 @@ TEST_CASE("a command about a saga takes no key for an option")
 {
     CHECK(saga_command("show", {"", "order-1"}) == "skald saga show order-1");
     CHECK(saga_command("show", {"a b", "-1"}) == "skald saga show --scope 'a b' -- -1");
+    CHECK(saga_command("resolve", {"", "order-1"}, "a--b happened --result JSON") ==
+          "skald saga resolve order-1 a--b happened --result JSON");
     auto const* const words = "charge happened --result JSON --reason WHY";
     CHECK(saga_command("resolve", {"acme", "order-1"}, words) ==
           "skald saga resolve order-1 charge happened --result JSON --reason WHY --scope acme");

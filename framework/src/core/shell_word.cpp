@@ -17,15 +17,13 @@ std::string shell_word(std::string const& text)
 
 std::string saga_command(std::string_view verb, saga_id const& id, std::string_view words)
 {
-    auto const spaced = [](std::string_view text) { return text.empty() ? std::string{} : ' ' + std::string{text}; };
-    auto const options_at = std::min(words.find("--"), words.size());
-    auto plain = words.substr(0, options_at);
-    if (plain.ends_with(' ')) plain.remove_suffix(1);
+    auto const options_at = std::min(words.find(" --"), words.size());
+    auto const plain = words.empty() ? "" : ' ' + std::string{words.substr(0, options_at)};
     auto const options =
-        spaced(words.substr(options_at)) + (id.scope.empty() ? "" : " --scope " + shell_word(id.scope));
+        std::string{words.substr(options_at)} + (id.scope.empty() ? "" : " --scope " + shell_word(id.scope));
     if (id.key.starts_with('-'))
-        return fmt::format("skald saga {}{} -- {}{}", verb, options, shell_word(id.key), spaced(plain));
-    return fmt::format("skald saga {} {}{}{}", verb, shell_word(id.key), spaced(plain), options);
+        return fmt::format("skald saga {}{} -- {}{}", verb, options, shell_word(id.key), plain);
+    return fmt::format("skald saga {} {}{}{}", verb, shell_word(id.key), plain, options);
 }
 
 }  // namespace skald::core
