@@ -19,7 +19,7 @@ Builds libskald0.1, libskald-dev, skald-tools and skald-doc of what is in this t
 them into build/packages/RELEASE.
 
   --release R   of that Debian, in a root of its own that debootstrap makes (root, or sudo); without it of this machine's,
-                which must have what packaging/debian/control names under Build-Depends
+                which must have lintian, dpkg-dev, and what packaging/debian/control names under Build-Depends
   --test        also installs them in another bare root of that release: a program is built there by find_package and by
                 pkg-config and run, the packages are upgraded from an older version, and purged. Needs --release
   --conan       Conan's package instead, on this machine's own libraries (scripts/setup.sh): built, and README.md's program
@@ -77,14 +77,12 @@ readonly build_here='cd "$1/skald" && DEB_BUILD_OPTIONS="nocheck noautodbgsym pa
 
 make_root() {
   local where=$1
-  if [[ ! -e $where/etc/debian_version ]]; then
-    say "making a bare $release"
-    debootstrap --variant=minbase "$release" "$where" >"$made/$release-debootstrap.log" 2>&1 ||
-      { tail -n 5 "$made/$release-debootstrap.log" >&2 && die 'debootstrap failed'; }
-  fi
+  say "making a bare $release"
+  debootstrap --variant=minbase "$release" "$where" >"$made/$release-debootstrap.log" 2>&1 ||
+    { tail -n 5 "$made/$release-debootstrap.log" >&2 && die 'debootstrap failed'; }
   printf '#!/bin/sh\nexit 101\n' >"$where/usr/sbin/policy-rc.d" && chmod 755 "$where/usr/sbin/policy-rc.d"
   cp /etc/resolv.conf "$where/etc/resolv.conf"
-  mountpoint -q "$where/proc" || mount -t proc proc "$where/proc"
+  mount -t proc proc "$where/proc"
 }
 
 # inside ROOT COMMAND...
@@ -97,7 +95,7 @@ inside() {
 build_in_root() {
   local where=$made/root-build
   make_root "$where"
-  rm -rf "$where/build" && mkdir "$where/build"
+  mkdir "$where/build"
   export_tree "$where/build/skald"
   inside "$where" bash -euc 'apt-get -qq update && apt-get -qq install -y --no-install-recommends build-essential lintian >/dev/null &&
     cd /build/skald && apt-get -qq build-dep -y --no-install-recommends ./ >/dev/null' || die 'the packages for the build can not be installed'
@@ -114,7 +112,6 @@ collect() {
 
 try_in_root() {
   local where=$made/root-test
-  rm -rf --one-file-system -- "$where"
   make_root "$where"
   mkdir "$where/try"
   cp "$made/$name"/*.deb "$root/tests/packages/inside.sh" "$where/try/"
@@ -134,13 +131,18 @@ create_conan() {
   say "Conan's package is built and used in $SECONDS s"
 }
 
-unmount() {
+# Also what a killed run has left, which may be of another release or half made.
+remove_roots() {
   local where
   for where in "$made"/root-{build,test}; do
     if mountpoint -q "$where/proc"; then umount "$where/proc"; fi
+    rm -rf --one-file-system -- "$where"
   done
-  if [[ -e $made/root-test ]]; then rm -rf --one-file-system -- "$made/root-test"; fi
-  if [[ -e $made/root-build ]]; then rm -rf --one-file-system -- "$made/root-build"; fi
+}
+
+# Of whoever called sudo, who could not replace it otherwise.
+give_back() {
+  [[ ! ${SUDO_UID-} ]] || chown -R -- "$SUDO_UID:${SUDO_GID:-0}" "$made"
 }
 
 main() {
@@ -150,7 +152,11 @@ main() {
     create_conan
     return
   fi
+  mkdir -p "$made"
   if [[ ! $release ]]; then
+    local tool
+    for tool in dpkg-buildpackage lintian; do command -v "$tool" >/dev/null || die "$tool is missing here (--help says what is needed)"; done
+    rm -rf "$made/here"
     name=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")
     export_tree "$made/here/skald"
     bash -euc "$build_here" build "$made/here"
@@ -164,8 +170,10 @@ main() {
   fi
   command -v debootstrap >/dev/null || apt-get install -y -qq debootstrap >/dev/null
   name=$release
-  mkdir -p "$made"
-  trap unmount EXIT
+  exec {lock}>"$made/lock"
+  flock --nonblock "$lock" || die "another run builds packages in $made: wait for its end"
+  remove_roots
+  trap 'remove_roots; give_back' EXIT
   build_in_root
   if [[ $test ]]; then try_in_root; fi
 }

@@ -38,6 +38,7 @@ check_version() {
     expect "$package" "^$1\$" dpkg-query -W -f '${Version}' "$package"
   done
   expect 'the command line' "$version" skald --version
+  expect 'the first page' '^# Skald$' head -n 1 /usr/share/doc/skald-doc/README.md
 }
 
 build_programs() {
@@ -93,6 +94,7 @@ make_project() {
 }
 
 purge() {
+  systemctl enable skald-console skald-purge@payments.timer >>apt.log 2>&1 || die 'systemctl enable'
   apt purge -y libskald0.1 libskald-dev skald-tools skald-doc
   local left
   left=$(find / -xdev \( -path /proc -o -path /try \) -prune -o -iname '*skald*' -print)
