@@ -224,5 +224,5 @@ TEST_CASE("all databases are examined, and a database that is away is an error")
     std::ofstream{c.databases(), std::ios::app} << "kiosk=postgresql://127.0.0.1:1/none\n";
     auto const away = c.audit({"--databases", c.databases()});
     CHECK(away.code == 2);
-    CHECK(away.says("nothing can be said"));
+    CHECK(away.says("nothing can be said: the database of kiosk: "));
 }

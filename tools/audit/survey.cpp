@@ -75,6 +75,17 @@ private:
     bool is_over_{};
 };
 
+std::unique_ptr<source> look_into(service_database const& one, std::chrono::seconds grace)
+try {
+    return std::make_unique<source>(one, grace);
+}
+catch (configuration_error const&) {
+    throw;
+}
+catch (std::exception const& error) {
+    throw std::runtime_error{fmt::format("the database of {}: {}", one.service, error.what())};
+}
+
 template <class See>
 surveyed look(survey_options const& options, See const& see)
 {
@@ -82,7 +93,7 @@ surveyed look(survey_options const& options, See const& see)
     around.file = options.file;
     for (auto const& one : options.databases) around.services.push_back(one.service);
     std::vector<std::unique_ptr<source>> sources;
-    for (auto const& one : options.databases) sources.push_back(std::make_unique<source>(one, options.grace));
+    for (auto const& one : options.databases) sources.push_back(look_into(one, options.grace));
     if (!sources.empty()) around.day_ago = core::write_instant(sources.front()->now() - std::chrono::days{1});
     // Asked after the databases: a message that has left an outbox for a queue since is seen there.
     if (options.queues) around.queues = options.queues();

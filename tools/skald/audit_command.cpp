@@ -102,7 +102,9 @@ audit::queues_seen inboxes(std::vector<audit::service_database> const& services)
 }
 
 // Only where a broker is named: what its queues hold explains sagas that no database explains.
-audit::queues_seen queues(config const& settings, std::vector<audit::service_database> const& services)
+// `told`: what was said already, since they are looked at twice.
+audit::queues_seen queues(config const& settings, std::vector<audit::service_database> const& services,
+                          std::set<std::string>& told)
 {
     if (worker_detail::has_no_broker(settings)) return inboxes(services);
     bool const is_kafka = !worker_detail::uses_rabbitmq(settings);
@@ -118,7 +120,8 @@ audit::queues_seen queues(config const& settings, std::vector<audit::service_dat
             if (found.queue) seen.waiting[one.service] = found.queue->messages;
         }
         catch (std::exception const& error) {
-            complain(fmt::format("the queue of {} can't be seen: {}", one.service, error.what()));
+            auto const why = fmt::format("the queue of {} can't be seen: {}", one.service, error.what());
+            if (told.insert(one.service).second) complain(why);
         }
     }
     return seen;
@@ -135,7 +138,8 @@ int audit_all(audit_options const& options, output const& out)
     wanted.databases = postgres::read_service_databases(options.databases, "--databases");
     wanted.file = options.databases;
     wanted.grace = options.grace();
-    wanted.queues = [&] { return queues(settings, wanted.databases); };
+    std::set<std::string> told;
+    wanted.queues = [&] { return queues(settings, wanted.databases, told); };
     wanted.wait = [&] { std::this_thread::sleep_for(std::chrono::milliseconds{options.again_ms}); };
     audit::findings found{options.rows_max};
     auto const counted = audit::survey(wanted, found);
