@@ -255,7 +255,7 @@ CREATE TABLE skald.audit (
 );
 CREATE INDEX audit_of_a_saga ON skald.audit (scope, key);
 -- Without what each saga of an order for many was told: that may be a million rows behind each other.
-CREATE INDEX audit_by_hand ON skald.audit (id) WHERE NOT detail ? 'act';
+CREATE INDEX audit_by_hand ON skald.audit (at) WHERE NOT detail ? 'act';
 
 -- A delivery that Skald parked, as it came. Its identity is text as received, since that may be what was wrong with it.
 CREATE TABLE skald.parked (

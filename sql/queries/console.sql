@@ -100,16 +100,16 @@ SELECT a.id, skald.instant(a.at) AS at, a.actor, a.verb, a.scope, a.key, a.detai
   FROM skald.audit a WHERE (a.scope, a.key) = (:scope::text, :key::text) ORDER BY a.id DESC LIMIT 50
 
 -- The latest first; :before and :actor NULL: from the latest on, whoever did it. An order for many is one, without what each saga was told.
--- The last of :examined_max is there whoever did it: the search goes on from it.
+-- The last of :examined_max is there whoever did it: the search goes on from it. What was done at one time is never divided.
 -- name: audit_before
 SELECT e.id, skald.instant(e.at) AS at, e.actor, e.verb, e.scope, e.key, e.detail::text AS detail, e.matches,
        e.nth = :examined_max::integer AS is_last
-  FROM (SELECT a.*, row_number() OVER (ORDER BY a.id DESC) AS nth, (:actor::text IS NULL OR strpos(a.actor, :actor::text) > 0) AS matches
-          FROM skald.audit a
-         WHERE (:before::timestamptz IS NULL OR a.at < :before::timestamptz) AND NOT a.detail ? 'act'
-         ORDER BY a.id DESC LIMIT :examined_max::integer) AS e
+  FROM (SELECT a.*, row_number() OVER (ORDER BY a.at DESC) AS nth, (:actor::text IS NULL OR strpos(a.actor, :actor::text) > 0) AS matches
+          FROM (SELECT * FROM skald.audit
+                 WHERE (:before::timestamptz IS NULL OR at < :before::timestamptz) AND NOT detail ? 'act'
+                 ORDER BY at DESC FETCH FIRST (:examined_max::integer) ROWS WITH TIES) AS a) AS e
  WHERE e.matches OR e.nth = :examined_max::integer
- ORDER BY e.id DESC LIMIT :rows_max::integer
+ ORDER BY e.at DESC FETCH FIRST (:rows_max::integer) ROWS WITH TIES
 
 -- What would become of a command for each of these sagas: NULL where it can be given; and when the same was asked for before, if it was the
 -- latest.

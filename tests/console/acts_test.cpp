@@ -1,6 +1,7 @@
 // Acts: by whom, on what, and what is left of them in the audit.
 #include "console_shop.hpp"
 
+#include "support/event_log.hpp"
 #include "support/session.hpp"
 
 #include <doctest/doctest.h>
@@ -35,7 +36,8 @@ TEST_CASE("an operator pauses a saga, and the audit has who, what and why")
 {
     console_shop s;
     s.order("1");
-    application const console{s.given()};
+    auto const log = std::make_shared<skald::test::event_log>();
+    application const console{s.given(), log};
     visitor const ada{console, s.ada};
     CHECK(says(ada.get("/act", {{"verb", "pause"}, {"saga", "orders\n\n1"}}), "Pause 1 saga?"));
     auto const done = ada.post("/act", pausing("1"));
@@ -44,6 +46,8 @@ TEST_CASE("an operator pauses a saga, and the audit has who, what and why")
     CHECK(audit(s, "orders") == "t|saga pause|1|a test");
     CHECK(says(ada.get("/saga", {{"key", "1"}}), ">paused</span>"));
     CHECK(says(ada.get("/audit"), "saga pause"));
+    REQUIRE(log->count("console.act") == 1);
+    CHECK(log->lines("console.act")[0] == "now info service console.act name=ada peer=\"\" act=pause status=200\n");
 }
 
 TEST_CASE("a viewer acts on nothing, and is offered nothing")

@@ -70,6 +70,30 @@ TEST_CASE("a search of the audit for somebody rare ends, says how far it came, a
     CHECK_FALSE(says(bob.get("/audit"), "Searched back to"));
 }
 
+TEST_CASE("what was done at one time is on one page of the audit, however much that is")
+{
+    console_shop s;
+    s.at("orders").db.run(
+        "INSERT INTO skald.audit (actor, verb, key, at) "
+        "SELECT 'ada', 'saga pause', 'before-' || n, timestamptz '2026-01-31 12:00Z' - n * interval '1 s' FROM "
+        "generate_series(1, 5) AS n;"
+        "INSERT INTO skald.audit (actor, verb, key, at) "
+        "SELECT 'ada', 'saga pause', 'at-once-' || n, timestamptz '2026-01-31 12:00Z' FROM generate_series(1, 60) AS n;"
+        "INSERT INTO skald.audit (actor, verb, key, at) "
+        "SELECT 'ada', 'saga pause', 'after-' || n, timestamptz '2026-01-31 12:00Z' + n * interval '1 s' FROM "
+        "generate_series(1, 5) AS n");
+    application const console{s.given()};
+    visitor const bob{console, s.bob};
+    auto const first = bob.get("/audit");
+    CHECK(says(first, ">after-5<"));
+    for (int n = 1; n <= 60; ++n) CHECK(says(first, ">at-once-" + std::to_string(n) + "<"));
+    CHECK_FALSE(says(first, "before-1"));
+    auto const second = bob.get("/audit", {{"before", "2026-01-31T12:00:00.000000Z"}});
+    CHECK(says(second, ">before-5<"));
+    CHECK_FALSE(says(second, "at-once"));
+    CHECK_FALSE(says(second, "Earlier"));
+}
+
 TEST_CASE("a step that has begun is found, however many of that key have begun in other scopes")
 {
     console_shop s;

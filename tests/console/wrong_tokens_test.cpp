@@ -78,6 +78,7 @@ TEST_CASE("a guesser gets 429, whatever comes next from there, and others come i
     using lines = std::vector<std::string>;
     CHECK(log->lines("console.token_refused") == lines{"now warning service console.token_refused peer=a\n",
                                                        "now warning service console.token_refused peer=b\n"});
+    CHECK(log->lines("console.locked_out") == lines{"now warning service console.locked_out peer=a\n"});
     CHECK(log->lines("console.signed_in") == lines{"now info service console.signed_in name=ada peer=b\n"});
 
     // Who has signed in is not asked for a token.

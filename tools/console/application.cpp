@@ -126,8 +126,10 @@ response application::route(request const& asked) const
         return made;
     }
     auto made = for_someone(asked);
-    if (made.status == 401 && wrong_tokens_.count(asked.peer, wrong_tokens::clock::now()))
-        log_->warning("console.token_refused", {{"peer", asked.peer}});
+    if (made.status != 401) return made;
+    auto const wrong = wrong_tokens_.count(asked.peer, wrong_tokens::clock::now());
+    if (wrong == 1) log_->warning("console.token_refused", {{"peer", asked.peer}});
+    if (wrong == wrong_tokens::count_max) log_->warning("console.locked_out", {{"peer", asked.peer}});
     return made;
 }
 
@@ -184,12 +186,22 @@ response application::post(context const& with) const
                                      "console's process. Go back, load the page again, and send it once more."),
                     403);
     }
-    if (with.asked.path == "/act") return act(with);
     if (with.asked.path == "/act/preview") return act_on_chosen(with);
-    if (with.asked.path == "/resolve") return resolve(with);
+    if (with.asked.path == "/act" || with.asked.path == "/resolve") return carry_out(with);
     if (with.asked.path != "/sign-out") return no_such_page(with);
     auto made = redirect("/");
     made.headers.emplace_back("Set-Cookie", access::sign_out());
+    return made;
+}
+
+response application::carry_out(context const& with) const
+{
+    bool const is_resolve = with.asked.path == "/resolve";
+    auto made = is_resolve ? resolve(with) : act(with);
+    auto const what = is_resolve ? "resolve" : core::visible_text(with.asked.filled_in("verb"));
+    log_->info(
+        "console.act",
+        {{"name", with.by.name}, {"peer", with.asked.peer}, {"act", what}, {"status", std::to_string(made.status)}});
     return made;
 }
 

@@ -29,6 +29,7 @@ private:
     response for_someone(request const& asked) const;
     response for_person(request const& asked, person const& by) const;
     response post(context const& with) const;
+    response carry_out(context const& with) const;
     response sign_in(request const& asked) const;
     response ask_for_token(std::string const& complaint, int status) const;
 

@@ -81,9 +81,11 @@ audit_page audit_before(databases const& all, std::string const& before, std::st
     std::ranges::sort(page.rows, [](auto const& a, auto const& b) { return a.at > b.at; });
     std::erase_if(page.rows, [&](auto const& row) { return row.at < page.next; });
     page.is_partly_searched = !page.next.empty();
+    // All of one time, although that is more than fits: the next page begins before it.
     if (page.rows.size() > static_cast<std::size_t>(rows_max)) {
-        page.rows.resize(static_cast<std::size_t>(rows_max));
-        goes_on_at(page, page.rows.back().at);
+        auto const last = page.rows.at(static_cast<std::size_t>(rows_max) - 1).at;
+        goes_on_at(page, last);
+        std::erase_if(page.rows, [&](auto const& row) { return row.at < last; });
     }
     return page;
 }

@@ -4,13 +4,13 @@
 
 namespace skald::console {
 
-bool wrong_tokens::count(std::string const& peer, clock::time_point now)
+int wrong_tokens::count(std::string const& peer, clock::time_point now)
 {
     std::lock_guard const lock{mutex_};
     if (!by_peer_.contains(peer)) make_room(now);
     auto& one = by_peer_.try_emplace(peer, tally{now}).first->second;
     if (now - one.since >= period) one = {now};
-    return ++one.wrong == 1;
+    return ++one.wrong;
 }
 
 std::chrono::seconds wrong_tokens::wait(std::string const& peer, clock::time_point now) const

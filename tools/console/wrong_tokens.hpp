@@ -19,8 +19,8 @@ public:
     static constexpr std::chrono::seconds period{60};
     static constexpr std::size_t peers_max = 4'096;  // addresses that are remembered
 
-    /// Returns whether it is the first from that address within `period`.
-    bool count(std::string const& peer, clock::time_point now);
+    /// Returns how many came from that address within `period`, this one included.
+    int count(std::string const& peer, clock::time_point now);
 
     /// How long no token from that address is looked at; 0: the next one is.
     std::chrono::seconds wait(std::string const& peer, clock::time_point now) const;
