@@ -3,13 +3,14 @@
 -- name: unix_socket
 SELECT split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_user
 
+-- In the scope of the new ones (load.sql): the index begins with it, and these must meet the pages of the old ones.
 -- name: old_records
 INSERT INTO skald.idempotency (scope, key, step, fingerprint, created_at, updated_at)
-SELECT 'old', CASE WHEN $2::boolean
-                   -- A UUIDv7 of the last year: its first 48 bits are milliseconds, so it comes after the one before.
-                   THEN left(h, 8) || '-' || substr(h, 9, 4) || '-7' || substr(md5(n::text), 1, 3) || '-8' ||
-                        substr(md5(n::text), 4, 3) || '-' || substr(md5(n::text), 7, 12)
-                   ELSE gen_random_uuid()::text END,
+SELECT '', CASE WHEN $2::boolean
+                -- A UUIDv7 of the last year: its first 48 bits are milliseconds, so it comes after the one before.
+                THEN left(h, 8) || '-' || substr(h, 9, 4) || '-7' || substr(md5(n::text), 1, 3) || '-8' ||
+                     substr(md5(n::text), 4, 3) || '-' || substr(md5(n::text), 7, 12)
+                ELSE gen_random_uuid()::text END,
        $3::text, decode(md5(n::text) || md5(n::text), 'hex'), t.at, t.at
   FROM generate_series(1, $1::bigint) AS n
  CROSS JOIN LATERAL (SELECT clock_timestamp() - interval '365 days' + n * (interval '360 days' / $1::float8)) AS t(at)

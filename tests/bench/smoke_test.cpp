@@ -260,21 +260,46 @@ TEST_CASE("a shop that does not come to its end within the limit tells how far i
           doctest::Approx(phase.at("ended").get<double>() / phase.at("seconds").get<double>()));
 }
 
+namespace {
+
+using namespace skald_bench;
+
+/// The driver's databases, with their tables empty.
+struct empty_databases
+{
+    explicit empty_databases(bool shop = false)
+    {
+        ::unsetenv("SKALD_TEST_STACK");
+        chosen.programs = SKALD_PROGRAMS;
+        chosen.shop_programs = chosen.programs.parent_path() / "examples" / "order_saga";
+        chosen.logs = logs.path.string();
+        chosen.broker_url = required("AMQP_URL");
+        make_tables(chosen, skald::rig::signals{}, databases, shop);
+    }
+    folder logs;
+    options chosen;
+    bench_databases databases{required("DATABASE_URL"), false};
+};
+
+}  // namespace
+
+// In a scope of their own the old ones would be in another part of the index, and a big table as fast as an empty one.
+TEST_CASE("the old rows of a big table are in the scope of the new ones")
+{
+    empty_databases made;
+    made.databases.add_old_records(50, false);
+    saga_starter{made.databases, false, false}.start(1);
+    auto const found =
+        ask(made.databases.at(orders), "SELECT count(*), count(DISTINCT scope) FROM skald.idempotency")[0];
+    CHECK(found[0].as<int>() == 51);
+    CHECK(found[1].as<int>() == 1);
+}
+
 // The load is made of rows, since one skald.start() a saga would be the bottleneck. They must be those that it leaves.
 TEST_CASE("the rows by which sagas are started are those of skald.start()")
 {
-    using namespace skald_bench;
-    ::unsetenv("SKALD_TEST_STACK");
-    folder const logs;
-    options chosen;
-    chosen.programs = SKALD_PROGRAMS;
-    chosen.logs = logs.path.string();
-    chosen.broker_url = required("AMQP_URL");
-    chosen.database_url = required("DATABASE_URL");
-    skald::rig::signals const interruptions;
-    bench_databases databases{chosen.database_url, false};
-    make_tables(chosen, interruptions, databases);
-
+    empty_databases made;
+    auto& databases = made.databases;
     std::map<bool, std::string> left;
     for (bool const by_function : {false, true}) {
         saga_starter{databases, true, by_function}.start(1);
