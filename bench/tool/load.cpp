@@ -9,6 +9,12 @@
 
 namespace skald_bench {
 
+void start_sagas(pqxx::connection& home, saga_kind const& kind, nlohmann::json const& data, bool by_function)
+{
+    ask(home, by_function ? sql::start_function : sql::start_rows, data.dump(), std::string{kind.definition},
+        std::string{kind.itinerary}, std::string{kind.home});
+}
+
 saga_starter::saga_starter(bench_databases& databases, bool ordered_keys, bool by_function)
     : databases_{databases}, by_function_{by_function}, keys_{ordered_keys, std::random_device{}()},
       oldest_{ask(databases.at(orders), sql::server_now)[0][0].c_str()}
@@ -16,14 +22,14 @@ saga_starter::saga_starter(bench_databases& databases, bool ordered_keys, bool b
 
 void saga_starter::start(int count)
 {
-    std::string keys, customers;
-    for (int i = 0; i < count; ++i, ++started_) {
-        auto const separator = i == 0 ? '{' : ',';
-        keys += separator + keys_.make();
-        customers += separator + fmt::format("c-{:06}", started_);
-    }
-    ask(databases_.at(orders), by_function_ ? sql::start_function : sql::start_rows, keys + '}', customers + '}',
-        std::string{itinerary});
+    auto data = nlohmann::json::array();
+    for (int i = 0; i < count; ++i, ++started_)
+        data.push_back({{"id", keys_.make()},
+                        {"customer", fmt::format("c-{:06}", started_)},
+                        {"sku", "tea"},
+                        {"quantity", 1},
+                        {"cents", 1'200}});
+    start_sagas(databases_.at(orders), bench_order, data, by_function_);
 }
 
 std::int64_t saga_starter::under_way()

@@ -6,8 +6,27 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
 
 namespace skald_bench {
+
+/// What all sagas of a kind have in common. The first step of each kind is `create-order`.
+struct saga_kind
+{
+    std::string_view definition, itinerary, home;
+};
+
+inline constexpr saga_kind bench_order{"bench-order", itinerary, "bench-orders"};
+inline constexpr saga_kind shop_order{
+    "place-order",
+    "forward 1/4 create-order@orders=compensatable charge-payment@payments=compensatable "
+    "arrange-shipping@shipping=pivot confirm-order@orders=retriable",
+    "orders"};
+
+/// A saga for each member of the array `data`, whose `id` is its key, in one transaction of the home's database.
+void start_sagas(pqxx::connection& home, saga_kind const& kind, nlohmann::json const& data, bool by_function);
 
 /// Threads: one at a time.
 class saga_starter
@@ -15,7 +34,7 @@ class saga_starter
 public:
     saga_starter(bench_databases& databases, bool ordered_keys, bool by_function);
 
-    /// Starts that many in one transaction of the home's database.
+    /// Starts that many at once.
     void start(int count);
 
     std::int64_t started() const { return started_; }

@@ -3,31 +3,28 @@
 -- Many at once, with the rows that skald.start() makes for each (bench_tests compares them).
 -- name: start_rows
 WITH wanted AS MATERIALIZED (
-    SELECT w.key, format('{"id":"%s","customer":"%s","sku":"tea","quantity":1,"cents":1200}', w.key, w.customer) AS body
-      FROM unnest($1::text[], $2::text[]) AS w(key, customer)),
+    SELECT data, data ->> 'id' AS key, convert_to(data::text, 'UTF8') AS body FROM jsonb_array_elements($1::jsonb) AS w(data)),
 records AS (
     INSERT INTO skald.idempotency (scope, key, step, fingerprint)
-    SELECT '', key, '', sha256(convert_to(body, 'UTF8')) FROM wanted),
+    SELECT '', key, '', sha256(body) FROM wanted),
 sagas AS (
     INSERT INTO skald.saga (scope, key, definition, version, data, itinerary)
-    SELECT '', key, 'bench-order', 1, body::jsonb, $3::text FROM wanted)
+    SELECT '', key, $2::text, 1, data, $3::text FROM wanted)
 INSERT INTO skald.outbox (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination)
-SELECT 'bench-order', key, 'create-order', convert_to(body, 'UTF8'), '', key || ':create-order',
-       jsonb_build_object('x-idempotency-key', key || ':create-order', 'x-saga-scope', '', 'x-saga', 'bench-order',
-                          'x-saga-version', '1', 'x-saga-itinerary', $3::text, 'x-saga-home', 'bench-orders',
+SELECT $2::text, key, 'create-order', body, '', key || ':create-order',
+       jsonb_build_object('x-idempotency-key', key || ':create-order', 'x-saga-scope', '', 'x-saga', $2::text,
+                          'x-saga-version', '1', 'x-saga-itinerary', $3::text, 'x-saga-home', $4::text,
                           'x-attempt', '1'),
-       'application/json', 'bench-orders'
+       'application/json', $4::text
   FROM wanted
 
 -- The same by skald.start(), one call for each.
 -- name: start_function
-SELECT skald.start('', w.key, 'bench-order', 1, b.body::jsonb, $3::text, sha256(convert_to(b.body, 'UTF8')), 'bench-orders',
-                   'create-order', convert_to(b.body, 'UTF8'),
+SELECT skald.start('', w.key, $2::text, 1, w.data, $3::text, sha256(w.body), $4::text, 'create-order', w.body,
                    jsonb_build_object('x-idempotency-key', w.key || ':create-order', 'x-saga-scope', '',
-                                      'x-saga', 'bench-order', 'x-saga-version', '1', 'x-saga-itinerary', $3::text,
+                                      'x-saga', $2::text, 'x-saga-version', '1', 'x-saga-itinerary', $3::text,
                                       'x-attempt', '1'))
-  FROM unnest($1::text[], $2::text[]) AS w(key, customer)
- CROSS JOIN LATERAL (SELECT format('{"id":"%s","customer":"%s","sku":"tea","quantity":1,"cents":1200}', w.key, w.customer)) AS b(body)
+  FROM (SELECT data, data ->> 'id' AS key, convert_to(data::text, 'UTF8') AS body FROM jsonb_array_elements($1::jsonb) AS e(data)) AS w
 
 -- From the oldest that was under way at the last poll: so that this never walks over what ended long ago.
 -- name: under_way

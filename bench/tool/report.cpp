@@ -168,13 +168,12 @@ void report::settings(json described)
     std::string line;
     for (auto const& [name, value] : s.at("postgres").items())
         if (name != "server_version") line += fmt::format(" {}={}", name, value.get<std::string>());
-    fmt::print(
-        "PostgreSQL:{}\nPostgreSQL over {}; sagas started by {} (but in the shop); {}; the baseline: {} lanes, {} "
-        "deliveries a transaction\n",
-        line, chosen_.tcp ? "TCP" : "its unix socket",
-        chosen_.start_by_function ? "skald.start(), one call each" : "rows, many in one statement",
-        chosen_.each ? "one business statement a delivery" : "one business statement a batch", chosen_.baseline_lanes,
-        chosen_.baseline_batch);
+    fmt::print("PostgreSQL:{}\nPostgreSQL over {}; sagas started by {}; {}; the baseline: {} lanes, {} "
+               "deliveries a transaction\n",
+               line, chosen_.tcp ? "TCP" : "its unix socket",
+               chosen_.start_by_function ? "skald.start(), one call each" : "rows, many in one statement",
+               chosen_.each ? "one business statement a delivery" : "one business statement a batch",
+               chosen_.baseline_lanes, chosen_.baseline_batch);
 }
 
 void report::begin(std::string const& scenario, std::string const& explanation)

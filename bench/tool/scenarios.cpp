@@ -122,11 +122,9 @@ void compare_shops(bench const& b, report& out, int processes)
 void shop(bench const& b, report& out)
 {
     auto const& c = b.chosen;
-    out.begin(
-        "shop",
-        fmt::format("the order example as shipped, all sagas started by skald.start() at once; zipf {:g}, {} % out "
-                    "of stock, {} % not covered, at most {} s",
-                    c.zipf, c.declined_percent, c.broke_percent, c.limit_seconds));
+    out.begin("shop", fmt::format("the order example as shipped, all sagas started at once; zipf {:g}, {} % out "
+                                  "of stock, {} % not covered, at most {} s",
+                                  c.zipf, c.declined_percent, c.broke_percent, c.limit_seconds));
     for (int round = 1; round <= c.rounds; ++round)
         for (auto const processes : c.processes) compare_shops(b, out, processes);
 }

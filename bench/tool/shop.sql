@@ -1,15 +1,4 @@
--- The order example's sagas, as their home starts and sees them.
-
--- One call for each order, as docs/protocol.md shows it. The key of a saga is its order's id.
--- name: start_shop
-SELECT count(*) FILTER (WHERE skald.start(
-           '', o.id, 'place-order', 1, o.data, i.plan, sha256(o.payload), 'orders', 'create-order', o.payload,
-           jsonb_build_object('x-idempotency-key', o.id || ':create-order', 'x-saga-scope', '', 'x-saga', 'place-order',
-                              'x-saga-itinerary', i.plan)) = 'fresh')
-  FROM (SELECT data, data ->> 'id' AS id, convert_to(data::text, 'UTF8') AS payload
-          FROM jsonb_array_elements($1::jsonb) AS wanted(data)) AS o,
-       (VALUES ('forward 1/4 create-order@orders=compensatable charge-payment@payments=compensatable '
-                'arrange-shipping@shipping=pivot confirm-order@orders=retriable')) AS i(plan)
+-- The order example's sagas, as their home sees them.
 
 -- name: under_way_in_shop
 SELECT count(*) FROM skald.saga WHERE status IN ('running', 'compensating', 'stuck')
