@@ -97,7 +97,10 @@ std::int64_t rows(bench_databases& databases)
 std::vector<entry_figures> run_entry(bench const& b, bench_databases& databases)
 {
     databases.settle_down();
-    fleet services{b.chosen, b.interruptions, databases, {implementation::framework, b.chosen.tcp, false, 1, {orders}}};
+    // As many transactions at a time as the baseline has.
+    fleet_shape shape{.tcp = b.chosen.tcp, .services = {orders}};
+    shape.variables = {{"SKALD_HTTP_LANES", std::to_string(b.chosen.connections)}};
+    fleet services{b.chosen, b.interruptions, databases, shape};
     auto const port = services.http_port();
     std::vector<entry_figures> made;
     auto const measure = [&](request_kind kind, work const& make) {

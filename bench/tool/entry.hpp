@@ -21,9 +21,9 @@ struct entry_figures
     percentiles ms{};
 };
 
-/// POST /rows on that many connections, each sending its next request as soon as the last is answered: first with a new
-/// key each, then with keys that have been used. Throws if a response is not as it should be, or a replay inserts a
-/// row.
+/// POST /rows on that many connections, with a lane of the service for each. Each sends its next request as soon as the
+/// last is answered: first with a new key each, then with keys that have been used. Throws if a response is not as it
+/// should be, or a replay inserts a row.
 std::vector<entry_figures> run_entry(bench const& b, bench_databases& databases);
 
 /// The same rows on as many connections to PostgreSQL, in as many round trips, without HTTP.

@@ -103,8 +103,8 @@ void add_scenarios(CLI::App& app, options& o)
     app.add_option("--messages", o.messages, "messages: in the queue of a step, and in that of a handler [50000]")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{10'000'000}))
         ->option_text("N");
-    app.add_option("--connections", o.connections, "entry: at the same time [8]")
-        ->check(CLI::Range(1, 1'000))
+    app.add_option("--connections", o.connections, "entry: at the same time, and lanes of the service [8]")
+        ->check(CLI::Range(1, 256))
         ->option_text("N");
     list(
         app.add_option("--under-way", o.under_way, "transports: sagas under way [1,50]; for more there is `throughput`")
