@@ -17,12 +17,12 @@ struct guard_figures
     int callers{};     // that share a key
     int duplicates{};  // per cent of the requests repeat a key
     double per_second{};
-    std::int64_t requests{};
-    std::int64_t told_to_wait{};  // 409
-    std::int64_t refused{};       // 503
-    percentiles first_ms, replay_ms;
-    double transactions{};                            // of PostgreSQL, for each request
-    double services_us{}, postgres_us{}, redis_us{};  // of processor time, for each request
+    std::int64_t answers{};                           // a request that hears 409 or 503 is sent again until it has one
+    std::int64_t told_to_wait{};                      // 409
+    std::int64_t refused{};                           // 503
+    percentiles first_ms, replay_ms;                  // from when a request was first sent
+    double transactions{};                            // of PostgreSQL, for each answer
+    double services_us{}, postgres_us{}, redis_us{};  // of processor time, for each answer
     std::int64_t twice{};                             // effects that there are more than once
     std::int64_t wrong{};                             // responses that are not their keys'
 };

@@ -193,8 +193,9 @@ void report::begin(std::string const& scenario, std::string const& explanation)
     else if (scenario == "guards")
         fmt::print("{:<12}{:>5}{:>5} |{:>8} |{:^15} |{:^15} |{:>6} |{:>6} |{:^18} |{:^14}\n{:<12}{:>5}{:>5} |{:>8} "
                    "|{:>7}{:>8} |{:>7}{:>8} |{:>6} |{:>6} |{:>6}{:>6}{:>6} |{:>6}{:>4}{:>4}\n",
-                   "", "", "%", "", "first, ms", "replayed, ms", "%", "trans-", "us of processor", "", "", "by", "dup",
-                   "a second", "p50", "p99", "p50", "p99", "409", "action", "serv.", "PG", "Redis", "503", "2x", "bad");
+                   "", "", "%", "answers", "first, ms", "replayed, ms", "a 100", "trans-", "us of processor", "", "",
+                   "by", "dup", "a second", "p50", "p99", "p50", "p99", "409s", "action", "serv.", "PG", "Redis", "503",
+                   "2x", "bad");
     else if (scenario == "messages")
         fmt::print("{:<30}{:>12}{:>10}{:>12}{:>16}{:>16}\n", "", "messages", "s", "a second", "first quarter",
                    "last quarter");
@@ -283,28 +284,28 @@ void report::add(message_figures const& m)
 
 void report::add(guard_figures const& m)
 {
-    auto const of_requests = [&](std::int64_t count) {
-        return m.requests > 0 ? 100 * static_cast<double>(count) / static_cast<double>(m.requests) : 0;
+    auto const each_hundred = [&](std::int64_t count) {
+        return m.answers > 0 ? 100 * static_cast<double>(count) / static_cast<double>(m.answers) : 0;
     };
     fmt::print(
         "{:<12}{:>5}{:>5} |{:>8.0f} |{:>7.2f}{:>8.2f} |{:>7.2f}{:>8.2f} |{:>6.1f} |{:>6.2f} |{:>6.0f}{:>6.0f}{:>6.0f} "
         "|{:>6}{:>4}{:>4}\n",
         m.way, m.callers, m.duplicates, m.per_second, m.first_ms.p50, m.first_ms.p99, m.replay_ms.p50, m.replay_ms.p99,
-        of_requests(m.told_to_wait), m.transactions, m.services_us, m.postgres_us, m.redis_us, m.refused, m.twice,
+        each_hundred(m.told_to_wait), m.transactions, m.services_us, m.postgres_us, m.redis_us, m.refused, m.twice,
         m.wrong);
     std::fflush(stdout);
     scenario()["phases"].push_back(
         {{"way", m.way},
          {"callers", m.callers},
          {"duplicates_percent", m.duplicates},
-         {"requests", m.requests},
+         {"answers", m.answers},
          {"per_second", m.per_second},
          {"first_ms", to_json(m.first_ms)},
          {"replay_ms", to_json(m.replay_ms)},
          {"told_to_wait", m.told_to_wait},
          {"refused", m.refused},
-         {"transactions_per_request", m.transactions},
-         {"cpu_us_per_request", {{"services", m.services_us}, {"postgres", m.postgres_us}, {"redis", m.redis_us}}},
+         {"transactions_per_answer", m.transactions},
+         {"cpu_us_per_answer", {{"services", m.services_us}, {"postgres", m.postgres_us}, {"redis", m.redis_us}}},
          {"effects_twice", m.twice},
          {"wrong_responses", m.wrong}});
 }
