@@ -3,13 +3,12 @@
 
 #include "bench_tool_sql.hpp"
 #include "keys.hpp"
-#include "open_loop.hpp"
+#include "open_load.hpp"
 
 #include "rig/http.hpp"
 
-#include <atomic>
-#include <exception>
-#include <mutex>
+#include <algorithm>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -22,9 +21,8 @@ namespace skald_bench {
 namespace {
 
 using namespace std::chrono_literals;
-using wall = std::chrono::system_clock;  // the server's clock too, which is on this machine
+using wall = open_load::wall;
 
-constexpr int clients_max = 64;
 constexpr auto answer_patience = 60s;
 constexpr auto look_every = 100us;
 
@@ -32,61 +30,6 @@ double ms_since(wall::time_point then)
 {
     return std::chrono::duration<double, std::milli>(wall::now() - then).count();
 }
-
-/// Many clients; each takes the next request, waits until it is due, and sends it.
-class open_load
-{
-public:
-    open_load(std::uint16_t port, double rate, std::size_t count)
-        : port_{port}, loop_{wall::now() + 100ms, rate}, keys_(count), answers_(count)
-    {
-        key_maker maker{true, std::random_device{}()};
-        for (auto& key : keys_) key = maker.make();
-        clients_at_work_ = clients_max;
-        for (int i = 0; i < clients_max; ++i)
-            threads_.emplace_back([this](std::stop_token const& stop) { run_client(stop); });
-    }
-
-    /// Throws a client's error, if one had any.
-    bool finished()
-    {
-        std::lock_guard const lock{mutex_};
-        if (failure_) std::rethrow_exception(failure_);
-        return clients_at_work_ == 0;
-    }
-
-    open_loop<wall> const& loop() const { return loop_; }
-    std::vector<std::string> const& keys() const { return keys_; }
-    std::vector<double> const& answers() const { return answers_; }  // when finished()
-
-private:
-    void run_client(std::stop_token const& stop)
-    {
-        try {
-            skald::rig::http_client client{port_, answer_patience};
-            for (std::size_t i = next_++; i < keys_.size() && !stop.stop_requested(); i = next_++) {
-                std::this_thread::sleep_until(loop_.due(i));  // the load itself
-                place_order(client, keys_[i]);
-                answers_[i] = loop_.latency_ms(i, wall::now());
-            }
-        }
-        catch (...) {
-            std::lock_guard const lock{mutex_};
-            failure_ = std::current_exception();
-        }
-        --clients_at_work_;
-    }
-
-    std::uint16_t port_;
-    open_loop<wall> loop_;
-    std::vector<std::string> keys_;
-    std::vector<double> answers_;
-    std::atomic<std::size_t> next_{};
-    std::atomic<int> clients_at_work_{};
-    std::mutex mutex_;
-    std::exception_ptr failure_;
-    std::vector<std::jthread> threads_;
-};
 
 void await_rest(fleet const& services, bench_databases& databases)
 {
@@ -147,7 +90,14 @@ latency_figures run_at_rate(bench const& b, bench_databases& databases, implemen
         b.chosen.sagas > 0 ? static_cast<double>(b.chosen.sagas) : rate * (b.chosen.seconds + b.chosen.warm_up);
     auto const warm_up = b.chosen.sagas > 0 ? std::size_t{0} : static_cast<std::size_t>(rate * b.chosen.warm_up);
     auto const since = ask(databases.at(orders), sql::server_now)[0][0].as<std::string>();
-    open_load load{services.http_port(), rate, std::max<std::size_t>(1, static_cast<std::size_t>(wanted))};
+    std::vector<std::string> keys(std::max<std::size_t>(1, static_cast<std::size_t>(wanted)));
+    key_maker maker{true, std::random_device{}()};
+    for (auto& key : keys) key = maker.make();
+    open_load load{rate, keys.size(), [&] {
+                       auto const client =
+                           std::make_shared<skald::rig::http_client>(services.http_port(), answer_patience);
+                       return [client, &keys](std::size_t i) { place_order(*client, keys[i]); };
+                   }};
     services.wait_for("placing the orders", std::chrono::seconds{b.chosen.seconds + b.chosen.warm_up} + 600s, 20ms,
                       [&] { return load.finished(); });
     await_rest(services, databases);
@@ -158,9 +108,9 @@ latency_figures run_at_rate(bench const& b, bench_databases& databases, implemen
         ended.emplace(row[0].c_str(), row[1].as<double>());
     std::vector<double> ends;
     auto last = wall::time_point::min();
-    for (std::size_t i = warm_up; i < load.keys().size(); ++i) {
-        auto const at = ended.find(load.keys()[i]);
-        if (at == ended.end()) throw std::runtime_error{"saga " + load.keys()[i] + " did not complete"};
+    for (std::size_t i = warm_up; i < keys.size(); ++i) {
+        auto const at = ended.find(keys[i]);
+        if (at == ended.end()) throw std::runtime_error{"saga " + keys[i] + " did not complete"};
         wall::time_point const when{
             std::chrono::duration_cast<wall::duration>(std::chrono::duration<double>{at->second})};
         ends.push_back(load.loop().latency_ms(i, when));

@@ -25,9 +25,14 @@ skald::rig::broker::queue_state look_at_queue(bench const& b)
 
 }  // namespace
 
+double milliseconds_of(std::chrono::system_clock::time_point when)
+{
+    return std::chrono::duration<double, std::milli>(when.time_since_epoch()).count();
+}
+
 double milliseconds_now()
 {
-    return std::chrono::duration<double, std::milli>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return milliseconds_of(std::chrono::system_clock::now());
 }
 
 waiting_services::waiting_services(bench const& b, int processes)

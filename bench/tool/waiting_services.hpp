@@ -16,6 +16,7 @@
 namespace skald_bench {
 
 /// Since 1970.
+double milliseconds_of(std::chrono::system_clock::time_point when);
 double milliseconds_now();
 
 /// Threads: for the thread that made it. Whatever goes wrong is a std::runtime_error.

@@ -1,11 +1,13 @@
 #include "waits.hpp"
 
 #include "bench_tool_sql.hpp"
+#include "open_load.hpp"
 #include "waiting_services.hpp"
 
 #include "rig/http.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 
@@ -98,15 +100,16 @@ void kill_and_count(report& out, waiting_services& w)
     w.restart(0);
 }
 
-/// Numbers from..to, `each` called when it is due, whatever became of those before.
-void at_a_steady_rate(int from, int to, std::function<void(int)> const& each)
+/// Of each signal by number, since 1970: when it was due, or sent.
+using signal_times = std::vector<double>;
+
+signal_times at_a_steady_rate(waiting_services& w, int count, std::function<open_load::client()> const& connect)
 {
-    auto const began = clock::now();
-    for (int n = from; n < to; ++n) {
-        std::this_thread::sleep_until(began + std::chrono::duration_cast<clock::duration>(
-                                                  std::chrono::duration<double>((n - from) / signals_per_second)));
-        each(n);
-    }
+    open_load load{signals_per_second, static_cast<std::size_t>(count), connect};
+    w.wait_for("giving the signals", waits_patience, [&] { return load.finished(); });
+    signal_times due_ms;
+    for (std::size_t n = 0; n < load.answers().size(); ++n) due_ms.push_back(milliseconds_of(load.loop().due(n)));
+    return due_ms;
 }
 
 void must_be_kept(std::string const& answer)
@@ -114,17 +117,42 @@ void must_be_kept(std::string const& answer)
     if (answer != "kept") throw std::runtime_error{"a signal was not kept: " + answer};
 }
 
-void as_fast_as_it_goes(bench const& b, waiting_services& w, std::string const& prefix, int from, int to)
+open_load::client by_sql(waiting_services& w, std::string const& prefix)
 {
+    auto const own = std::make_shared<pqxx::connection>(w.databases().url(orders));
+    return [own, prefix](std::size_t n) {
+        must_be_kept(ask(*own, sql::send_signal, prefix + std::to_string(n))[0][0].c_str());
+    };
+}
+
+open_load::client over_http(waiting_services& w, std::string const& prefix)
+{
+    auto const client = std::make_shared<skald::rig::http_client>(w.http_port(), 30s);
+    return [client, prefix](std::size_t n) {
+        auto const key = prefix + std::to_string(n);
+        auto const answer =
+            client->Post("/sagas/" + key + "/signals/approve", {{"Idempotency-Key", "\"approval-of-" + key + '"'}},
+                         R"({"by": "ada"})", "application/json");
+        if (!answer || answer->status != 202)
+            throw std::runtime_error{"a signal over HTTP was not taken: " + (answer ? answer->body : "no response")};
+    };
+}
+
+signal_times as_fast_as_it_goes(bench const& b, waiting_services& w, std::string const& prefix, int count)
+{
+    signal_times sent_ms(static_cast<std::size_t>(count));
     std::exception_ptr failure;
     {
         std::vector<std::jthread> threads;
         for (int t = 0; t < b.chosen.connections; ++t)
             threads.emplace_back([&, t] {
                 try {
-                    pqxx::connection own{w.databases().url(orders)};
-                    for (int n = from + t; n < to; n += b.chosen.connections)
-                        must_be_kept(ask(own, sql::send_signal, prefix + std::to_string(n))[0][0].c_str());
+                    auto const send = by_sql(w, prefix);
+                    for (int n = t; n < count; n += b.chosen.connections) {
+                        auto const number = static_cast<std::size_t>(n);
+                        sent_ms[number] = milliseconds_now();
+                        send(number);
+                    }
                 }
                 catch (...) {
                     failure = std::current_exception();  // any of them
@@ -132,6 +160,7 @@ void as_fast_as_it_goes(bench const& b, waiting_services& w, std::string const& 
             });
     }
     if (failure) std::rethrow_exception(failure);
+    return sent_ms;
 }
 
 json as_json(percentiles const& p)
@@ -144,10 +173,12 @@ std::string in_words(percentiles const& p)
     return fmt::format("p50 {:.0f} ms, p95 {:.0f}, p99 {:.0f}, most {:.0f}", p.p50, p.p95, p.p99, p.max);
 }
 
-void tell_signals(report& out, waiting_services& w, char const* label, std::string const& prefix)
+void tell_signals(report& out, waiting_services& w, char const* label, std::string const& prefix,
+                  signal_times const& since_ms)
 {
     std::vector<double> ms;
-    for (auto const& row : ask(w.database(), sql::signal_latencies, prefix)) ms.push_back(row[0].as<double>());
+    for (auto const& row : ask(w.database(), sql::passed_at, prefix))
+        ms.push_back(row[1].as<double>() - since_ms.at(std::stoul(row[0].as<std::string>().substr(prefix.size()))));
     auto const count = static_cast<double>(ms.size());
     auto const found = percentiles_of(std::move(ms));
     auto const times = ask(w.database(), sql::signal_seconds, prefix)[0];
@@ -169,7 +200,7 @@ void run_signals(bench const& b, report& out)
     // Lanes connect when they have something to do.
     start_sagas(w, "bench-approval", "warm-up-", slow);
     wait_until_all_wait(w, slow);
-    as_fast_as_it_goes(b, w, "warm-up-", 0, slow);
+    as_fast_as_it_goes(b, w, "warm-up-", slow);
     check_passed(w, "warm-up-", slow);
     tell_held(out, "no saga", look_at_what_is_held(b, w));
     start_sagas(w, "bench-approval", "http-", slow);
@@ -179,25 +210,15 @@ void run_signals(bench const& b, report& out)
     tell_held(out, fmt::format("{} sagas wait", count).c_str(), look_at_what_is_held(b, w));
     kill_and_count(out, w);
 
-    skald::rig::http_client client{w.http_port(), 30s};
-    at_a_steady_rate(0, slow, [&](int n) {
-        auto const key = fmt::format("http-{}", n);
-        auto const answer =
-            client.Post("/sagas/" + key + "/signals/approve", {{"Idempotency-Key", "\"approval-of-" + key + '"'}},
-                        R"({"by": "ada"})", "application/json");
-        if (!answer || answer->status != 202)
-            throw std::runtime_error{"a signal over HTTP was not taken: " + (answer ? answer->body : "no response")};
-    });
-    at_a_steady_rate(0, slow, [&](int n) {
-        must_be_kept(ask(w.database(), sql::send_signal, fmt::format("sql-{}", n))[0][0].c_str());
-    });
+    auto const http = at_a_steady_rate(w, slow, [&] { return over_http(w, "http-"); });
+    auto const by_statement = at_a_steady_rate(w, slow, [&] { return by_sql(w, "sql-"); });
     check_passed(w, "http-", slow);
     check_passed(w, "sql-", slow);
-    as_fast_as_it_goes(b, w, "fast-", 0, count - 2 * slow);
+    auto const fast = as_fast_as_it_goes(b, w, "fast-", count - 2 * slow);
     check_passed(w, "fast-", count - 2 * slow);
-    tell_signals(out, w, "over HTTP, 200 a second", "http-");
-    tell_signals(out, w, "by SQL, 200 a second", "sql-");
-    tell_signals(out, w, "by SQL, as fast as it goes", "fast-");
+    tell_signals(out, w, "over HTTP, 200 a second", "http-", http);
+    tell_signals(out, w, "by SQL, 200 a second", "sql-", by_statement);
+    tell_signals(out, w, "by SQL, as fast as it goes", "fast-", fast);
     w.stop();
 }
 

@@ -37,11 +37,10 @@ SELECT skald.send_signal('', $1::text, 'approve', '{"by": "ada"}')
 SELECT count(*), count(DISTINCT id), (SELECT count(*) FROM skald.saga WHERE status = 'completed' AND key LIKE $1::text || '%'), (SELECT count(*) FROM skald.parked)
   FROM passed WHERE id LIKE $1::text || '%'
 
--- From the signal to the step after the wait, in milliseconds.
--- name: signal_latencies
-SELECT extract(epoch FROM CASE WHEN current_setting('track_commit_timestamp') = 'on' THEN pg_xact_commit_timestamp(p.xmin) ELSE p.at END
-                          - g.received_at)::float8 * 1000
-  FROM passed p JOIN skald.signal g ON g.key = p.id WHERE p.id LIKE $1::text || '%'
+-- When the step after each wait had ended, in milliseconds since 1970.
+-- name: passed_at
+SELECT id, extract(epoch FROM CASE WHEN current_setting('track_commit_timestamp') = 'on' THEN pg_xact_commit_timestamp(xmin) ELSE at END)::float8 * 1000
+  FROM passed WHERE id LIKE $1::text || '%'
 
 -- name: signal_seconds
 SELECT extract(epoch FROM max(g.received_at) - min(g.received_at))::float8,

@@ -2,15 +2,17 @@
 #include "load.hpp"
 
 #include "keys.hpp"
-#include "open_loop.hpp"
+#include "open_load.hpp"
 #include "percentiles.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <chrono>
+#include <latch>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace skald_bench;
@@ -76,6 +78,19 @@ TEST_CASE("a stall is charged to everybody who had to wait")
     CHECK(honest.p50 == doctest::Approx(1));
     CHECK(honest.p99 == doctest::Approx(910));  // ten waited longer, each 10 ms - 1 ms more than the next
     CHECK(honest.max == doctest::Approx(1'000));
+}
+
+TEST_CASE("a request that is not answered holds up none of those after it")
+{
+    std::latch others{2};
+    open_load load{1'000, 3, [&] {
+                       return [&](std::size_t number) {
+                           if (number > 0) others.count_down();
+                           else others.wait();
+                       };
+                   }};
+    while (!load.finished()) std::this_thread::yield();
+    CHECK(load.answers().size() == 3);
 }
 
 TEST_CASE("keys are UUIDs, of version 4 or in the order of time of version 7")
