@@ -30,7 +30,7 @@ export function readArguments() {
     shape: { customers: Number(given.customers ?? 50), skus: Number(given.skus ?? 40) },
     seconds: Number(given.seconds ?? 10),
     warmUp: Number(given['warm-up'] ?? 3),
-    callers: (given.callers ?? '1,50,400').split(',').map(Number),
+    callers: (given.callers ?? '1,50,200').split(',').map(Number),
   };
 }
 

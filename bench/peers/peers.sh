@@ -17,12 +17,12 @@ One saga over three databases of one private PostgreSQL (fsync and synchronous_c
 start the next saga when theirs has completed.
 
   --scenario NAME  shop: the order example, on wallets and stock that are shared (default); Skald's sagas are started by SQL.
-                   inserts: a row in each database; on Skald as many sagas are under way as the others have callers
+                   inserts: a row in each database; on Skald by as many callers over HTTP as the others have
   --customers N    of the shop (default 50)
   --skus N         of the shop (default 40)
   --sagas N        of the shop on Skald (default 10000)
   --seconds N      of each figure of the others (default 15)
-  --callers A,B    (default 1,50,400; of the shop 50,200)
+  --callers A,B    at most 250: a service of Skald's refuses more requests at once (default 1,50,200; of the shop 50,200)
   --json FILE      write the figures to FILE, a line each (default build/peers.json)
   --help           this text
 
@@ -47,6 +47,7 @@ while (($# > 0)); do
       ;;
     --callers)
       [[ $value =~ ^[1-9][0-9]{0,4}(,[1-9][0-9]{0,4})*$ ]] || usage_error "$flag needs whole numbers, not '$value'"
+      for count in ${value//,/ }; do ((count <= 250)) || usage_error "$flag: at most 250 callers, not $count"; done
       callers=$value
       ;;
     --json) need_value && json=$(realpath -m -- "$value") ;;
@@ -54,7 +55,7 @@ while (($# > 0)); do
   esac
   shift "$rest"
 done
-[[ $callers ]] || { [[ $scenario == shop ]] && callers=50,200 || callers=1,50,400; }
+[[ $callers ]] || { [[ $scenario == shop ]] && callers=50,200 || callers=1,50,200; }
 for program in node npm; do command -v "$program" >/dev/null || fail "$program is missing: install Node.js 20 or later"; done
 
 begin_run peers
@@ -102,20 +103,17 @@ figures_of_skald() {
   fi
   node -e '
     const [file, about] = process.argv.slice(1);
-    for (const figure of JSON.parse(require("fs").readFileSync(file)).scenarios[0].phases)
-      console.log(JSON.stringify({ peer: "Skald", about: figure.customers ? figure.label : about, sagas: figure.sagas,
-        per_second: figure.sagas_per_second ?? figure.achieved_per_second, p50_ms: figure.completed_ms?.p50 ?? null,
-        p99_ms: figure.completed_ms?.p99 ?? null }));' "$folder/skald.json" "$about" >>"$folder/figures"
+    const figure = JSON.parse(require("fs").readFileSync(file)).scenarios[0].phases[0];
+    console.log(JSON.stringify({ peer: "Skald", about, sagas: figure.sagas, per_second: figure.sagas_per_second,
+      p50_ms: figure.completed_ms?.p50 ?? null, p99_ms: figure.completed_ms?.p99 ?? null }));' "$folder/skald.json" "$about" >>"$folder/figures"
 }
 
 say "measuring Skald"
 if [[ $scenario == shop ]]; then
-  figures_of_skald shop --scenario shop --customers "$customers" --skus "$skus" --sagas "$sagas"
+  figures_of_skald "$sagas started at once" --scenario shop --customers "$customers" --skus "$skus" --sagas "$sagas"
 else
-  # One caller is the latency scenario, over HTTP like Restate's; many callers are that many sagas under way.
   for count in ${callers//,/ }; do
-    if ((count == 1)); then figures_of_skald '1 caller' --scenario latency --rates 1 --seconds "$seconds"
-    else figures_of_skald "$count under way" --scenario throughput --seconds "$seconds" --in-flight "$count"; fi
+    figures_of_skald "$count callers" --scenario transports --transport rabbitmq --under-way "$count" --each --seconds "$seconds"
   done
 fi
 

@@ -24,7 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 using wall = std::chrono::system_clock;  // the server's clock too, which is on this machine
 
-constexpr int clients_at_most = 64;
+constexpr int clients_at_most = 250;  // a service lets 256 requests wait, and refuses more
 constexpr auto placed_within = 60s;
 
 /// Clients that place an order each time they are let.
