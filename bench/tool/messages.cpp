@@ -59,7 +59,7 @@ message_figures run_messages(bench const& b, bench_databases& databases, impleme
         throw std::runtime_error{fmt::format("{}: not one row for each message", made.label)};
     made.seconds = ask(databases.at(payments), sql::handled, step)[0][1].as<double>();
     made.per_second = made.seconds > 0 ? static_cast<double>(made.messages) / made.seconds : 0;
-    made.first_quarter_per_second = rate_between(series, 0, made.messages / 4);
+    made.first_quarter_per_second = first_quarter(series, made.messages);
     made.last_quarter_per_second = rate_between(series, made.messages - made.messages / 4, made.messages);
     return made;
 }

@@ -142,6 +142,11 @@ double rate_between(growth const& series, std::int64_t from, std::int64_t to)
     return last.first > first.first ? static_cast<double>(last.second - first.second) / (last.first - first.first) : 0;
 }
 
+double first_quarter(growth const& series, std::int64_t all)
+{
+    return rate_between(series, 1, std::max<std::int64_t>(all / 4, 1));
+}
+
 phase_figures run_phase(bench const& b, bench_databases& databases, phase_request const& request)
 {
     phase_figures made;
@@ -187,7 +192,7 @@ backlog_figures run_backlog(bench const& b, bench_databases& databases, implemen
     if (ask(databases.at(orders), sql::is_backlog_left)[0][0].as<bool>())
         throw std::runtime_error{"the outbox is not empty"};
     made.seconds = series.back().first;
-    made.first_quarter_per_second = rate_between(series, 0, messages / 4);
+    made.first_quarter_per_second = first_quarter(series, messages);
     made.last_quarter_per_second = rate_between(series, messages - messages / 4, messages);
     made.peak_rss_mib = meters.peak_rss_mib(services);
     services.stop();

@@ -97,6 +97,9 @@ message_figures run_messages(bench const& b, bench_databases& databases, impleme
 /// How a count grew: seconds, and what was counted by then.
 using growth = std::vector<std::pair<double, std::int64_t>>;
 
+/// Of the first quarter of so many, from when something was counted first: before that the service started.
+double first_quarter(growth const& series, std::int64_t all);
+
 /// Between the moments at which these counts were reached; 0 if that is too short to tell.
 double rate_between(growth const& series, std::int64_t from, std::int64_t to);
 

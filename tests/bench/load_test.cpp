@@ -4,6 +4,7 @@
 #include "keys.hpp"
 #include "open_load.hpp"
 #include "percentiles.hpp"
+#include "phase.hpp"
 
 #include <doctest/doctest.h>
 
@@ -112,4 +113,11 @@ TEST_CASE("keys are UUIDs, of version 4 or in the order of time of version 7")
     // Of the same instant or a later one; what follows the instant is random.
     CHECK(ordered.make().substr(0, 13) >= first.substr(0, 13));
     CHECK(first.substr(0, 13) > "0190");  // it is later than 2024
+}
+
+TEST_CASE("the first quarter begins when something is counted, not when the service is started")
+{
+    growth const series{{0, 0}, {9, 10}, {10, 40}, {11, 110}, {12, 160}};
+    CHECK(first_quarter(series, 160) == doctest::Approx(30));
+    CHECK(rate_between(series, 120, 160) == 0);  // too short to tell
 }
