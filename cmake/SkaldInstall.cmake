@@ -13,6 +13,15 @@ foreach(library skald_redis skald_s3 skald_kafka)
         list(APPEND skald_libraries ${library})
     endif()
 endforeach()
+# Wherever it is installed, what needs libskald finds it there. Debian's packages are where the linker looks anyway, and
+# have none: CMAKE_SKIP_INSTALL_RPATH.
+if(BUILD_SHARED_LIBS)
+    file(RELATIVE_PATH libraries_from_programs ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+    set_target_properties(${skald_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
+    if(TARGET skald_cli)
+        set_target_properties(skald_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+    endif()
+endif()
 install(TARGETS ${skald_libraries} EXPORT skaldTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT skaldTargets NAMESPACE skald:: DESTINATION ${skald_package})

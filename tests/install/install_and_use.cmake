@@ -43,11 +43,19 @@ endif()
 endfunction()
 
 file(REMOVE_RECURSE ${WORK})
-# README.md builds with a preset, and without what takes long: set up here, and not built a second time.
-run(${CMAKE_COMMAND} --preset release -S ${ROOT} -B ${WORK}/release -DCMAKE_CXX_COMPILER=${COMPILER})
+# README.md builds with a preset, and without what takes long: set up here, with shared libraries as docs/install.md has
+# them too, and not built a second time.
+run(${CMAKE_COMMAND} --preset release -S ${ROOT} -B ${WORK}/release -DCMAKE_CXX_COMPILER=${COMPILER} -DBUILD_SHARED_LIBS=ON
+    -DCMAKE_INSTALL_LIBDIR=lib/of-here)
 if(EXISTS ${WORK}/release/tests)
     message(FATAL_ERROR "the preset `release` would build the tests")
 endif()
+file(READ ${WORK}/release/cmake_install.cmake text)
+foreach(way "[$]ORIGIN/../lib/of-here/?\"" "[$]ORIGIN/?\"")
+    if(NOT text MATCHES "RPATH \"[^\n]*${way}")
+        message(FATAL_ERROR "what is installed with shared libraries does not find them: no ${way}")
+    endif()
+endforeach()
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix --config ${BUILD_TYPE})
 
 build_page(README.md readme payments.cpp)
