@@ -11,8 +11,8 @@ function(run)
     endif()
 endfunction()
 
-# configure(<name> <lines>): a project with README.md's program.
-function(configure name lines)
+# configure(<name> <folder> <lines>): a project with README.md's program, which builds Skald in that folder of its own.
+function(configure name made lines)
     file(WRITE ${WORK}/${name}/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)\nproject(outside LANGUAGES CXX)\n${lines}")
     run(${PYTHON} ${ROOT}/tests/docs/pages.py program ${ROOT} README.md ${WORK}/${name}/payments.cpp)
     # Quickly built: as one file for each target, and not optimised.
@@ -21,11 +21,13 @@ function(configure name lines)
     # Neither Skald's tests nor what only they need.
     run(${CMAKE_COMMAND} --build ${WORK}/${name}/build --target help)
     foreach(part tests tools bench examples)
-        file(GLOB_RECURSE made ${WORK}/${name}/build/*skald*/${part}/CMakeFiles)
-        if(made)
-            message(FATAL_ERROR "${name} would build Skald's ${part}: ${made}")
+        if(EXISTS ${WORK}/${name}/build/${made}/${part})
+            message(FATAL_ERROR "${name} would build Skald's ${part}")
         endif()
     endforeach()
+    if(NOT EXISTS ${WORK}/${name}/build/${made}/framework)
+        message(FATAL_ERROR "${name} does not build Skald in ${made}")
+    endif()
 endfunction()
 
 file(REMOVE_RECURSE ${WORK})
@@ -34,12 +36,12 @@ file(CREATE_LINK ${ROOT} ${WORK}/skald SYMBOLIC)  # where the page has it
 
 execute_process(COMMAND ${PYTHON} ${ROOT}/tests/docs/pages.py blocks ${ROOT} docs/install.md cmake
     OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
-configure(fetched "${lines}")
+configure(fetched _deps/skald-build "${lines}")
 run(${CMAKE_COMMAND} --build ${WORK}/fetched/build --parallel --target payments)
 run(${WORK}/fetched/build/payments --help)
 
 # It makes the same targets: that they can be made is enough.
-configure(added "add_subdirectory(../skald skald)
+configure(added skald "add_subdirectory(../skald skald)
 add_executable(payments payments.cpp)
 target_link_libraries(payments PRIVATE skald::skald)
 ")
