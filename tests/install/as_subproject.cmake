@@ -28,6 +28,11 @@ function(configure name made lines)
     if(NOT EXISTS ${WORK}/${name}/build/${made}/framework)
         message(FATAL_ERROR "${name} does not build Skald in ${made}")
     endif()
+    # Nor is anything of Skald's installed with the project.
+    run(${CMAKE_COMMAND} --install ${WORK}/${name}/build --prefix ${WORK}/${name}/prefix)
+    if(EXISTS ${WORK}/${name}/prefix)
+        message(FATAL_ERROR "${name} would install Skald")
+    endif()
 endfunction()
 
 file(REMOVE_RECURSE ${WORK})
