@@ -106,8 +106,8 @@ begin_node() {
 }
 
 finish_node() {
-  local n=$1 end=$((SECONDS + 180))
-  until port_answers "${conf[kafka_port_$n]}"; do
+  local n=$1 pid end=$((SECONDS + 180))
+  until pid=$(pid_of "kafka_$n") && owns_port "$pid" "${conf[kafka_port_$n]}"; do
     if ! running "kafka_$n" || ((SECONDS > end)); then
       show_log "$dir/log/kafka_$n.log"
       die 'Kafka did not start; its log above says why'
@@ -121,6 +121,7 @@ cmd_up() {
   local n name brokers='' ports=''
   mkdir -p -- "$2/run" "$2/log" "$2/kafka" || die "cannot write in $2"
   dir=$(cd -- "$2" && pwd -P)
+  lock
   load_conf
   conf[uid]=$EUID
   conf[kafka_nodes]=${conf[kafka_nodes]:-$1}
@@ -145,6 +146,8 @@ cmd_up() {
 enter() {
   [[ -f $1/stack.conf ]] || die "there is no Kafka in $1"
   dir=$(cd -- "$1" && pwd -P)
+  mkdir -p "$dir/run"
+  lock
   load_conf
   list_nodes
 }
@@ -158,12 +161,17 @@ cmd_start() {
 
 # cmd_end SIGNAL DIR NODE
 cmd_end() {
-  local pid
   enter "$2"
-  pid=$(pid_of "kafka_$3") || return 0
+  end_node "$1" "$3"
+}
+
+# end_node SIGNAL NODE
+end_node() {
+  local pid
+  pid=$(pid_of "kafka_$2") || return 0
   send "$1" "$pid"
   wait_gone 30 "$pid" || send KILL "$pid"
-  wait_gone 10 "$pid" || die "Kafka's node $3 (pid $pid) does not end"
+  wait_gone 10 "$pid" || die "Kafka's node $2 (pid $pid) does not end"
 }
 
 # cmd_down DIR PURGE
@@ -173,7 +181,7 @@ cmd_down() {
   enter "$1"
   # Without a majority a node can't leave in order, and would wait for one.
   if ((${#nodes[@]} > 1)); then signal=KILL; fi
-  for n in "${nodes[@]}"; do cmd_end "$signal" "$1" "$n"; done
+  for n in "${nodes[@]}"; do end_node "$signal" "$n"; done
   (($2)) || return 0
   rm -rf -- "$dir/kafka" "$dir/log" "$dir/run" "$dir/stack.conf"
   rmdir -- "$dir" 2>/dev/null || true

@@ -82,12 +82,6 @@ enter_new() {
   if ! mkdir -p "$dir/run" "$dir/log" || ! touch "$dir/log/"{postgres,rabbitmq}.log; then die "cannot write in $dir"; fi
 }
 
-# One change of a stack at a time. The servers do not get descriptor 9.
-lock() {
-  exec 9>"$dir/run/lock"
-  flock -w 300 9 || die "another stack.sh has been busy with $dir for five minutes"
-}
-
 # After a failure, what this run has started is stopped again.
 undo_start() {
   local code=$? server

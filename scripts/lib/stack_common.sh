@@ -34,6 +34,12 @@ save_conf() {
   mv "$dir/stack.conf.new" "$dir/stack.conf"
 }
 
+# One change of a stack at a time. The servers do not get descriptor 9.
+lock() {
+  exec 9>"$dir/run/lock"
+  flock -w 300 9 || die "another script has been busy with $dir for five minutes"
+}
+
 # --- ports --------------------------------------------------------------------
 
 # port_in_table PORT STATES: a TCP socket of this machine has that local port.
@@ -42,6 +48,17 @@ port_in_table() {
 }
 port_listening() { port_in_table "$1" 0A; }
 port_answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# owns_port PID PORT: a socket that listens there is that process's, and not only one of another stack that was given the
+# same port at the same time. Java's are in the second table.
+owns_port() {
+  local inode
+  for inode in $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
+    awk -v end=":$(printf '%04X' "$2")" '$4 == "0A" && substr($2, length($2) - 4) == end { print $10 }'); do
+    [[ ! $(find "/proc/$1/fd" -lname "socket:\[$inode\]" 2>/dev/null) ]] || return 0
+  done
+  return 1
+}
 
 # need_port NAME: keeps the recorded port if no process listens there, so that a restarted server is found where it was;
 # otherwise records a free one. A server that was just killed may hold its port a moment longer. The range lies below

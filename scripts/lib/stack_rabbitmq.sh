@@ -102,15 +102,6 @@ begin_rabbitmq() {
     "$rabbit_bin/rabbitmq-server"
 }
 
-# owns_port PID PORT: the socket that listens there is that process's, and not one of another stack that was given the
-# same port at the same time.
-owns_port() {
-  local inode
-  inode=$(awk -v end=":$(printf '%04X' "$2")" \
-    '$4 == "0A" && substr($2, length($2) - 4) == end { print $10; exit }' /proc/net/tcp)
-  [[ $inode && $(find "/proc/$1/fd" -lname "socket:\[$inode\]" 2>/dev/null) ]]
-}
-
 # The first byte of a broker's answer to the protocol header is that of a frame.
 broker_answers() {
   (
