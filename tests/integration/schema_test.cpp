@@ -112,10 +112,11 @@ TEST_CASE("a migration that fails is named, with the line, and nothing of it rem
     CHECK(db.one("SELECT to_regclass('a') IS NULL") == "t");
 }
 
-TEST_CASE("a migration that met another session may be tried again, and nothing of it remains")
+TEST_CASE("a migration that met another session, or a server in trouble, may be tried again, and nothing of it remains")
 {
     database const db{"orders"};
-    for (std::string const met : {"deadlock_detected", "lock_not_available"}) {
+    for (std::string const met : {"deadlock_detected", "lock_not_available", "query_canceled", "admin_shutdown",
+                                  "cannot_connect_now", "disk_full", "out_of_memory", "read_only_sql_transaction"}) {
         CAPTURE(met);
         CHECK_THROWS_AS(
             migrate(db.url(), "orders", {{"0001_a", "CREATE TABLE a (n int); DO $$ BEGIN RAISE " + met + "; END $$"}}),
@@ -123,6 +124,16 @@ TEST_CASE("a migration that met another session may be tried again, and nothing 
         CHECK(db.one("SELECT to_regclass('a') IS NULL") == "t");
     }
     CHECK_NOTHROW(migrate(db.url(), "orders", {{"0001_a", "CREATE TABLE a (n int)"}}));
+}
+
+TEST_CASE("a migration that asks for what the server does not have, or not for this role, is wrong")
+{
+    database const db{"orders"};
+    for (std::string const met : {"feature_not_supported", "insufficient_privilege", "raise_exception"}) {
+        CAPTURE(met);
+        CHECK_THROWS_WITH_AS(migrate(db.url(), "orders", {{"0001_a", "DO $$ BEGIN RAISE " + met + "; END $$"}}),
+                             doctest::Contains("the migration orders/0001_a failed"), skald::configuration_error);
+    }
 }
 
 TEST_CASE("a migration that comes before one that is applied is refused")

@@ -37,13 +37,19 @@ fault classify_state(std::string_view state, std::string const& what)
     return {fault_kind::broken, what};
 }
 
+// libpqxx 6 leaves out that of a missing permission.
+std::string state_of(pqxx::sql_error const& error)
+{
+    return dynamic_cast<pqxx::insufficient_privilege const*>(&error) != nullptr ? "42501" : error.sqlstate();
+}
+
 // Of the exception being handled; empty if it has none.
 std::string current_state()
 try {
     throw;
 }
 catch (pqxx::sql_error const& error) {
-    return error.sqlstate();
+    return state_of(error);
 }
 catch (...) {
     return {};
@@ -75,7 +81,7 @@ catch (pqxx::in_doubt_error const& error) {
     return {fault_kind::in_doubt, said(error)};
 }
 catch (pqxx::sql_error const& error) {
-    return classify_state(error.sqlstate(), said(error));
+    return classify_state(state_of(error), said(error));
 }
 catch (std::exception const& error) {
     return {fault_kind::broken, error.what()};
@@ -105,6 +111,16 @@ bool says_blocked()
 {
     auto const kind = classify_current().kind;
     return kind == fault_kind::contended || kind == fault_kind::lock_timeout;
+}
+
+bool may_pass()
+{
+    auto const kind = classify_current().kind;
+    auto const state = current_state();
+    // Not what a new connection of a running process may mend: an extension that the server lacks is 0A000 too.
+    if (kind == fault_kind::retry_at_once) return state != "0A000" && state != "42P05" && state != "XX000";
+    return kind == fault_kind::connection_lost || kind == fault_kind::contended || kind == fault_kind::lock_timeout ||
+           kind == fault_kind::in_doubt || state == "57014";
 }
 
 bool says_read_only()

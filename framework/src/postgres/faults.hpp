@@ -20,6 +20,11 @@ ports::fault classify_current_of_ours();
 /// since libpqxx 6 throws a deadlock as no sql_error.
 bool says_blocked();
 
+/// Whether another try, of what is rolled back or may be done twice, may not meet the exception being handled again:
+/// the server stops, takes no writes for now, is short of something or has cut a statement short, or another session
+/// was in the way. To be called in a catch block.
+bool may_pass();
+
 /// Whether the exception being handled says that the server takes no writes. To be called in a catch block.
 bool says_read_only();
 

@@ -53,8 +53,10 @@ try {
 }
 catch (pqxx::sql_error const& error) {
     if (says_blocked()) throw;
-    throw configuration_error{fmt::format("the migration {}/{} failed, and nothing of it remains: {}{}", owner, m.name,
-                                          core::in_one_line(error.what()), is_not_allowed(error) ? not_allowed : "")};
+    auto const failed = fmt::format("the migration {}/{} failed, and nothing of it remains: {}", owner, m.name,
+                                    core::in_one_line(error.what()));
+    if (may_pass()) throw migration_blocked{failed};
+    throw configuration_error{failed + (is_not_allowed(error) ? not_allowed : "")};
 }
 
 constexpr char const* says_copy =

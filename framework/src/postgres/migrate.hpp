@@ -16,8 +16,9 @@
 
 namespace skald::postgres {
 
-/// Another session holds a lock that a migration needs, and did not release it within 2 s. The migration has stopped
-/// waiting, so that readers and writers do not queue up behind it; what was applied before stays. Try again.
+/// Another session holds a lock that a migration needs, and did not release it within 2 s: the migration has stopped
+/// waiting, so that readers and writers do not queue up behind it. Or the server has cut it short, for what may pass.
+/// What was applied before stays. Try again.
 struct migration_blocked : std::runtime_error
 {
     using std::runtime_error::runtime_error;

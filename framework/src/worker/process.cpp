@@ -50,8 +50,7 @@ std::optional<std::string> why_to_wait(std::string const& database_url, std::exc
         return postgres::why_not_connected(database_url, error.what());
     auto const said = core::in_one_line(error.what());
     if (postgres::says_blocked()) return "another session holds a lock that the start needs: " + said;
-    bool const may_pass = dynamic_cast<pqxx::in_doubt_error const*>(&error) != nullptr ||
-                          dynamic_cast<postgres::migration_blocked const*>(&error) != nullptr ||
+    bool const may_pass = postgres::may_pass() || dynamic_cast<postgres::migration_blocked const*>(&error) != nullptr ||
                           dynamic_cast<postgres::schema_behind const*>(&error) != nullptr;
     return may_pass ? std::optional{said} : std::nullopt;
 }

@@ -180,6 +180,25 @@ TEST_CASE("a service whose COMMIT is in doubt while it starts tries again, and d
     CHECK(payments.is_running());
 }
 
+TEST_CASE("a service whose start the server cuts short, as it goes down or is short of something, tries again")
+{
+    shop s;
+    auto variables = shop::variables(s.payments_db);
+    variables["SKALD_MIGRATE"] = "only";
+    REQUIRE(service_process{shop::program("payment"), {}, variables}.run().code == 0);
+    s.payments_db.ask("CREATE SEQUENCE public.tries");
+    s.payments_db.ask("CREATE FUNCTION public.cut() RETURNS trigger LANGUAGE plpgsql AS $$ "
+                      "DECLARE code text := (ARRAY['57P01', '57014', '53100'])[nextval('public.tries')]; BEGIN "
+                      "IF code IS NOT NULL THEN RAISE 'cut by %', code USING ERRCODE = code; END IF; "
+                      "RETURN NEW; END $$");
+    s.payments_db.ask("CREATE TRIGGER cut BEFORE INSERT ON skald.hosted FOR EACH ROW EXECUTE FUNCTION public.cut()");
+    service_process payments{shop::program("payment"), {}, shop::variables(s.payments_db)};
+    payments.start();
+    CHECK_MESSAGE(wait_until([&] { return payments.has_logged("worker.started"); }), payments.log());
+    for (std::string const code : {"57P01", "57014", "53100"}) CHECK(payments.has_logged("cut by " + code));
+    CHECK(payments.is_running());
+}
+
 TEST_CASE("services that start while the database is away say so and work as soon as it is there")
 {
     shop s;
