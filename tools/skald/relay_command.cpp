@@ -43,7 +43,9 @@ std::int64_t unsent(config const& settings)
 // `database` is shared with the connections that send, so that they refuse whatever takes the place of this one.
 void refuse_others(config const& settings, postgres::connection_options const& database)
 {
-    postgres::connection c{database};
+    auto asking = database;
+    asking.prepares_statements = false;  // some can't be, while the schema is an older one
+    postgres::connection c{asking};
     postgres::require_schema(c.raw());
     auto const owner = postgres::owner_of(c.raw());
     if (owner.service.empty()) return;                                                // no worker has ever run here
@@ -88,6 +90,9 @@ bool wait_and_refuse_others(config const& settings, postgres::connection_options
             reason = error.what();
         }
         catch (postgres::schema_behind const& error) {
+            reason = error.what();
+        }
+        catch (postgres::schema_missing const& error) {  // its service may migrate it, or another process
             reason = error.what();
         }
         catch (rabbitmq::connection_lost const& error) {

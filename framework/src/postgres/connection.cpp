@@ -94,7 +94,7 @@ connection::connection(connection_options const& options)
     hold_socket();
     examine_pooler(options);
     run(set_session(options));
-    if (!run(std::string{session_queries::schema_is_there})[0][0].as<bool>()) throw without_schema(connection_);
+    if (!run(std::string{session_queries::schema_is_there})[0][0].as<bool>()) refuse_without_schema(connection_);
     examine_database(options);
 }
 

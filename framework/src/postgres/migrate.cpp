@@ -193,10 +193,10 @@ std::string others_in_schema(pqxx::connection& c)
     return pqxx::nontransaction{c}.exec(std::string{migrate_queries::others_in_schema})[0]["others"].c_str();
 }
 
-configuration_error without_schema(pqxx::connection& c)
+void refuse_without_schema(pqxx::connection& c)
 {
-    if (auto const others = others_in_schema(c); !others.empty()) return schema_of_others(c, others);
-    return configuration_error{
+    if (auto const others = others_in_schema(c); !others.empty()) throw schema_of_others(c, others);
+    throw schema_missing{
         fmt::format("the database {} has no schema `skald`, or an old one: if DATABASE_URL is to name it, run `skald "
                     "migrate --service NAME`",
                     place_of(c))};
@@ -285,7 +285,7 @@ void require_current_schema(pqxx::connection& c)
 void require_schema(pqxx::connection& c)
 {
     if (!pqxx::nontransaction{c}.exec(std::string{migrate_queries::is_migrated})[0]["is_migrated"].as<bool>())
-        throw without_schema(c);
+        refuse_without_schema(c);
     require_current_schema(c);
 }
 

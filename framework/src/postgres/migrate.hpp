@@ -31,6 +31,13 @@ struct schema_behind : std::runtime_error
     using std::runtime_error::runtime_error;
 };
 
+/// The database has no tables of Skald's, and no schema of another application's in their place: it is a wrong one, or
+/// nobody has migrated it yet.
+struct schema_missing : configuration_error
+{
+    using configuration_error::configuration_error;
+};
+
 struct migration
 {
     std::string name;  // sorts it among those of one owner: "0001_tables"
@@ -49,8 +56,9 @@ std::string which_database(pqxx::connection& c);
 /// The tables and views in a schema `skald` of another application; empty if there is none, or it is Skald's.
 std::string others_in_schema(pqxx::connection& c);
 
-/// What to say of a database without Skald's tables.
-configuration_error without_schema(pqxx::connection& c);
+/// Throws schema_missing; configuration_error if the schema `skald` is another application's. For a database without
+/// Skald's tables.
+[[noreturn]] void refuse_without_schema(pqxx::connection& c);
 
 /// Throws configuration_error if no service owns the database, or it is reached through a pooler by transaction.
 void require_owner(std::string const& url);

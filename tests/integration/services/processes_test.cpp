@@ -164,3 +164,24 @@ TEST_CASE("without its relay a service keeps its messages, and another process w
     CHECK(s.ends("k", "completed"));
     CHECK(s.outboxes_empty());
 }
+
+TEST_CASE("a relay that starts before anybody has made the schema waits for it, and then sends")
+{
+    shop s;
+    service_process relay{SKALD_TOOL, {"relay"}, shop::variables(s.orders_db)};
+    relay.start();
+    REQUIRE(wait_until([&] { return relay.has_logged(" relay.waiting ") || !relay.is_running(); }));
+    REQUIRE_MESSAGE(relay.is_running(), relay.log());
+    s.orders.set_variable("SKALD_RELAY", "off");
+    s.open();
+    REQUIRE(s.order("k").status == 202);
+    CHECK(s.ends("k", "completed"));
+}
+
+TEST_CASE("a relay does not wait where the schema skald is another application's")
+{
+    shop s;
+    s.orders_db.ask("CREATE SCHEMA skald CREATE TABLE poems (id int)");
+    service_process relay{SKALD_TOOL, {"relay"}, shop::variables(s.orders_db)};
+    CHECK_MESSAGE(relay.run().code == 2, relay.log());
+}
