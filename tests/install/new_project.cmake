@@ -40,6 +40,18 @@ if(NOT EXISTS ${WORK}/shop/mine)
     message(FATAL_ERROR "a project was written over")
 endif()
 build_as_ci_says(shop)
+
+# A name that YAML would take for no text, in a folder that a shell would take for two words.
+file(MAKE_DIRECTORY "${WORK}/my work")
+execute_process(COMMAND ${skald} new "${WORK}/my work/true" --services orders OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
+if(NOT said MATCHES "  cd '[^\n]*/my work/true' && cmake")
+    message(FATAL_ERROR "a shell can't run what `skald new` says:\n${said}")
+endif()
+file(READ "${WORK}/my work/true/compose.yaml" text)
+if(NOT text MATCHES "\nname: \"true\"\n")
+    message(FATAL_ERROR "to YAML the name of the project true is no text:\n${text}")
+endif()
+
 foreach(service orders payments shipping)
     run(${WORK}/shop/build/${service}_service --help)
 endforeach()

@@ -2,6 +2,8 @@
 #include "commands.hpp"
 #include "new_project.hpp"
 
+#include "core/shell_word.hpp"
+
 #include <skald/errors.hpp>
 
 #include <CLI/CLI.hpp>
@@ -73,7 +75,7 @@ int make(std::string const& where, std::vector<std::string> const& services, out
     fs::rename(made.path, folder);
     out.tell(fmt::format("{} is made, with {} files. Its README.md says how to build, test and run it:\n"
                          "  cd {} && cmake -S . -B build && cmake --build build --parallel",
-                         folder.string(), files.size(), folder.string()),
+                         folder.string(), files.size(), core::shell_word(folder.string())),
              {{"project", project.name}, {"folder", folder.string()}, {"files", names}});
     return 0;
 }
