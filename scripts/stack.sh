@@ -47,13 +47,16 @@ name_databases() {
 }
 
 print_env() {
-  local name upper base="postgresql://$pg_user@127.0.0.1:${conf[pg_port]}"
+  local name upper base
   {
-    printf "export DATABASE_URL='%s/postgres'\n" "$base"
-    for name in "${pg_databases[@]}"; do
-      upper=${name^^}
-      printf "export DATABASE_URL_%s='%s/%s'\n" "${upper//-/_}" "$base" "$name"
-    done
+    if [[ ${conf[pg_home]:-} ]]; then
+      base="postgresql://$pg_user@127.0.0.1:${conf[pg_port]}"
+      printf "export DATABASE_URL='%s/postgres'\n" "$base"
+      for name in "${pg_databases[@]}"; do
+        upper=${name^^}
+        printf "export DATABASE_URL_%s='%s/%s'\n" "${upper//-/_}" "$base" "$name"
+      done
+    fi
     ! running rabbitmq || printf "export AMQP_URL='amqp://guest:guest@127.0.0.1:%s'\n" "${conf[amqp_port]}"
   } >&3
 }
