@@ -3,14 +3,28 @@
 
 -- One row for each figure: what it is, one or two labels, its value.
 -- name: figures
-WITH under_way AS (
-    SELECT u.definition, u.status::text AS state, count(*) AS sagas, min(u.created_at) AS since
-      FROM (SELECT s.definition, s.status, s.created_at FROM skald.saga s
-             WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown') ORDER BY s.created_at LIMIT :rows_max::bigint) AS u
+-- Those that need an operator apart: as many as are counted may be older and wait for a signal.
+WITH not_ended AS (
+    SELECT s.scope, s.key, s.definition, s.status, s.created_at FROM skald.saga s
+     WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown') ORDER BY s.created_at LIMIT :rows_max::bigint),
+-- A saga that waits here for a signal or a time is as old as it should be.
+under_way AS (
+    SELECT n.definition, n.status::text AS state, count(*) AS sagas, min(n.created_at) FILTER (WHERE NOT EXISTS (
+               SELECT FROM skald.started w WHERE (w.scope, w.key) = (n.scope, n.key) AND w.kind = 'wait')) AS since
+      FROM not_ended n WHERE n.status IN ('running', 'compensating') GROUP BY 1, 2
+    UNION ALL
+    SELECT u.definition, u.status::text, count(*), min(u.created_at)
+      FROM ((SELECT s.definition, s.status, s.created_at FROM skald.saga s
+              WHERE s.status = 'stuck' ORDER BY s.created_at LIMIT :rows_max::bigint)
+            UNION ALL
+            (SELECT s.definition, s.status, s.created_at FROM skald.saga s
+              WHERE s.status = 'unknown' ORDER BY s.created_at LIMIT :rows_max::bigint)) AS u
      GROUP BY 1, 2),
+-- A refused row is put off again and again: it is as late as it is old.
 waiting AS (
-    SELECT w.state, count(*) AS messages, min(w.due_at) FILTER (WHERE w.state = 'due' AND isfinite(w.due_at)) AS since
-      FROM (SELECT o.due_at, CASE WHEN o.error IS NOT NULL THEN 'refused'
+    SELECT w.state, count(*) AS messages, min(w.since) FILTER (WHERE w.state <> 'later' AND isfinite(w.since)) AS since
+      FROM (SELECT CASE WHEN o.error IS NOT NULL THEN o.created_at ELSE o.due_at END AS since,
+                   CASE WHEN o.error IS NOT NULL THEN 'refused'
                                   WHEN o.due_at <= clock_timestamp() THEN 'due'
                                   ELSE 'later' END AS state
               FROM skald.outbox o WHERE o.due_at >= :outbox_from::timestamptz ORDER BY o.due_at LIMIT :rows_max::bigint) AS w
@@ -34,7 +48,7 @@ parked AS (
     SELECT p.reason, count(*) AS deliveries FROM (SELECT reason FROM skald.parked LIMIT :rows_max::bigint) AS p GROUP BY 1)
 SELECT 'sagas' AS figure, definition AS first, state AS second, sagas::float8 AS value FROM under_way
 UNION ALL
-SELECT 'oldest', definition, state, extract(epoch FROM clock_timestamp() - since)::float8 FROM under_way
+SELECT 'oldest', definition, state, extract(epoch FROM clock_timestamp() - since)::float8 FROM under_way WHERE since IS NOT NULL
 UNION ALL
 SELECT 'outbox', s.state, '', coalesce(w.messages, 0)::float8
   FROM unnest(ARRAY['due', 'refused', 'later']) AS s(state) LEFT JOIN waiting w ON w.state = s.state

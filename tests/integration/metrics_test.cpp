@@ -85,6 +85,57 @@ TEST_CASE("the figures of a database are what its tables hold")
     CHECK(all.deadlocks);
 }
 
+TEST_CASE("sagas that are stuck or unknown are counted, however many older ones wait for something")
+{
+    test::database const db;
+    db.run("INSERT INTO skald.saga (scope, key, definition, data, itinerary, status, created_at)"
+           " SELECT '', 'waits-' || n, 'trip', '{}', 'x', 'running', clock_timestamp() - interval '1 hour'"
+           "   FROM generate_series(1, 100000) AS n");
+    db.run("INSERT INTO skald.saga (scope, key, definition, data, itinerary, status)"
+           " VALUES ('', 'a', 'trip', '{}', 'x', 'stuck'), ('', 'b', 'trip', '{}', 'x', 'unknown')");
+    reader r{db};
+    REQUIRE(testing::wait_until([&] { return r.read().latest.has_value(); }));  // within the time that a statement has
+    auto const seen = r.figures.now();
+    CHECK(value_of(seen.latest->sagas, "trip", "stuck") == 1);
+    CHECK(value_of(seen.latest->sagas, "trip", "unknown") == 1);
+    CHECK(value_of(seen.latest->sagas, "trip", "running") == 100'000);
+    CHECK(value_of(seen.latest->oldest_sagas, "trip", "stuck") < 3'600);
+}
+
+TEST_CASE("a saga that waits for a signal or a time is not the oldest, and one that should go on is")
+{
+    test::database const db;
+    db.run("INSERT INTO skald.saga (scope, key, definition, data, itinerary, created_at) VALUES"
+           " ('', 'waits', 'trip', '{}', 'x', clock_timestamp() - interval '2 days'),"
+           " ('', 'calls', 'trip', '{}', 'x', clock_timestamp() - interval '1 hour')");
+    db.run("INSERT INTO skald.started"
+           "     (scope, key, step, kind, due_at, lease, message_id, type, content_type, body, headers)"
+           " SELECT '', key, 'approve', kind, clock_timestamp() + interval '1 h', interval '1 min', 'm', 't', 'json', "
+           "'', '{}'"
+           "   FROM (VALUES ('waits', 'wait'), ('calls', 'call')) AS s(key, kind)");
+    reader r{db};
+    auto const seen = r.read();
+    REQUIRE(seen.latest);
+    CHECK(value_of(seen.latest->sagas, "trip", "running") == 2);
+    auto const oldest = value_of(seen.latest->oldest_sagas, "trip", "running");
+    CHECK(oldest >= 3'600);
+    CHECK(oldest < 86'400);
+    db.run("DELETE FROM skald.saga WHERE key = 'calls'");
+    CHECK(value_of(r.read().latest->oldest_sagas, "trip", "running") == -1);
+}
+
+TEST_CASE("a message that is refused again and again is as late as it is old")
+{
+    test::database const db;
+    db.run("SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 min')");
+    reader r{db};
+    CHECK(r.read().latest->outbox_overdue_seconds == 0);
+    db.run("UPDATE skald.outbox SET error = 'payments: away', created_at = clock_timestamp() - interval '1 hour'");
+    auto const seen = r.read();
+    CHECK(value_of(seen.latest->outbox_rows, "refused") == 1);
+    CHECK(seen.latest->outbox_overdue_seconds >= 3'600);
+}
+
 TEST_CASE("a message that is due at no finite time does not keep the figures from being read")
 {
     test::database const db;

@@ -146,14 +146,17 @@ inline constexpr description spans_dropped{"skald_trace_spans_dropped_total", ki
 
 // Read from the database: the same in every process of a service.
 inline constexpr description sagas{"skald_sagas", kind::gauge, "Sagas of this home that have not ended, by state."};
-inline constexpr description oldest_saga{"skald_oldest_saga_seconds", kind::gauge, "The age of the oldest of those."};
+inline constexpr description oldest_saga{
+    "skald_oldest_saga_seconds", kind::gauge,
+    "The age of the oldest of those, without those that wait for a signal or a time in the same database."};
 inline constexpr description saga_seconds{"skald_saga_seconds", kind::histogram,
                                           "Sagas that ended since this process started, by their end."};
 inline constexpr description outbox_rows{
     "skald_outbox_rows", kind::gauge,
     "Messages in the outbox: due, refused by the broker and tried again, or for later."};
 inline constexpr description outbox_overdue{"skald_outbox_overdue_seconds", kind::gauge,
-                                            "How long the first message of the outbox has been due."};
+                                            "How long the first message of the outbox has been due, or, if "
+                                            "that is longer, how old the first refused one is."};
 inline constexpr description parked_rows{"skald_parked_deliveries", kind::gauge,
                                          "Deliveries in skald.parked, by reason."};
 inline constexpr description unrouted_rows{"skald_unrouted_messages", kind::gauge,
