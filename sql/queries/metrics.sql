@@ -72,18 +72,25 @@ UNION ALL
 SELECT 'deadlocks', '', '', deadlocks::float8 FROM pg_stat_database WHERE datname = current_database()
 
 -- Sagas that ended after :after and until two seconds ago, by definition, end, and how many of :bounds they exceed; and until when that
--- was. A transaction that is still committing has set finished_at already, so the last two seconds are left for the next time.
+-- was, and whether that is all: about :rows_max at a time. A transaction that is still committing has set finished_at already, so the last
+-- two seconds are left for the next time.
 -- name: ended_sagas
 WITH read AS MATERIALIZED (
-    SELECT clock_timestamp() - interval '2 seconds' AS until),
+    SELECT coalesce(later.finished_at, n.now) AS until, later.finished_at IS NULL AS is_all
+      FROM (SELECT clock_timestamp() - interval '2 seconds' AS now) AS n
+      LEFT JOIN LATERAL (
+           SELECT s.finished_at FROM skald.saga s
+            WHERE s.finished_at IS NOT NULL AND s.expiring IS NULL AND s.finished_at > nullif(:after::text, '')::timestamptz
+              AND s.finished_at <= n.now
+            ORDER BY s.finished_at OFFSET :rows_max::bigint LIMIT 1) AS later ON true),
 ended AS (
     SELECT s.definition, s.status::text AS status, extract(epoch FROM s.finished_at - s.created_at)::float8 AS seconds
       FROM skald.saga s
      WHERE s.finished_at IS NOT NULL AND s.expiring IS NULL AND s.finished_at > nullif(:after::text, '')::timestamptz
        AND s.finished_at <= (SELECT until FROM read))
-SELECT NULL AS definition, NULL AS status, NULL::integer AS bucket, NULL::bigint AS sagas, NULL::float8 AS seconds, until::text FROM read
+SELECT NULL AS definition, NULL AS status, NULL::integer AS bucket, NULL::bigint AS sagas, NULL::float8 AS seconds, until::text, is_all FROM read
 UNION ALL
-SELECT definition, status, width_bucket(seconds, :bounds::float8[]), count(*), sum(seconds), NULL FROM ended GROUP BY 1, 2, 3
+SELECT definition, status, width_bucket(seconds, :bounds::float8[]), count(*), sum(seconds), NULL, NULL FROM ended GROUP BY 1, 2, 3
 
 -- Adds to the counts of keys that were delivered more than once (0012_deliveries_seen.sql): `more` after the first. In the order of keys,
 -- so that two processes can't deadlock. A key without a record is not kept: nothing would remove it.

@@ -197,6 +197,27 @@ TEST_CASE("sagas that ended are counted once, by definition, end and duration, f
     CHECK(all.seconds == doctest::Approx(7'200.02));
 }
 
+TEST_CASE("many sagas that ended since the last time are counted once, also while another table is locked")
+{
+    test::database const db;
+    reader r{db};
+    r.read();
+    db.run("INSERT INTO skald.saga (scope, key, definition, data, itinerary, status, created_at, finished_at)"
+           " SELECT '', 'trip-' || n, 'trip', '{}', 'x', 'completed', t, t"
+           "   FROM generate_series(1, 25000) AS n, LATERAL (SELECT clock_timestamp() - interval '1.9 s' AS t) AS w");
+    pqxx::connection other{db.url()};
+    pqxx::work lock{other};
+    lock.exec("LOCK TABLE skald.parked");
+    auto const counted = [&] {
+        auto const seen = r.read();
+        auto const found = seen.ended.find({"trip", "completed"});
+        if (found == seen.ended.end()) return std::uint64_t{};
+        return std::accumulate(found->second.counts.begin(), found->second.counts.end(), std::uint64_t{});
+    };
+    CHECK(testing::wait_until([&] { return counted() >= 25'000; }));
+    CHECK(counted() == 25'000);
+}
+
 TEST_CASE("deliveries after the first are added to what is known of a step, and steps without a record are not kept")
 {
     test::database const db;

@@ -5,6 +5,7 @@
 
 #include <pqxx/pqxx>
 
+#include <chrono>
 #include <string_view>
 
 namespace skald::admin {
@@ -12,6 +13,11 @@ namespace {
 
 // What is counted of a table at the most: more than that is an alarm, whatever the number.
 constexpr std::int64_t rows_max = 100'000;
+
+// Sagas that have ended are taken in in parts of about so many, each well within the time that a statement has: after
+// an outage there may be a million.
+constexpr std::int64_t ended_max = 10'000;
+constexpr auto ended_turn = std::chrono::milliseconds{500};
 
 // A table that is locked, or very large, must hold up neither this thread nor anyone who waits behind it.
 constexpr std::string_view begin_reading{
@@ -25,13 +31,12 @@ std::string bounds_text()
     return text + '}';
 }
 
-}  // namespace
-
-std::string figure_reader::read(postgres::connection& c, std::string const& outbox_from)
+// Calls `part` within a transaction of its own. Returns why it could not read, or nothing.
+template <class Part>
+std::string in_transaction(postgres::connection& c, Part part)
 try {
     c.run(std::string{begin_reading});
-    read_figures(c, outbox_from);
-    read_ended(c);
+    part();
     c.run("COMMIT");
     return {};
 }
@@ -41,6 +46,16 @@ catch (pqxx::broken_connection const&) {
 catch (pqxx::failure const& error) {
     c.run("ROLLBACK");
     return error.what();
+}
+
+}  // namespace
+
+// In two transactions: neither waits for what the other can't read.
+std::string figure_reader::read(postgres::connection& c, std::string const& outbox_from)
+{
+    auto why_not = in_transaction(c, [&] { read_figures(c, outbox_from); });
+    in_transaction(c, [&] { read_ended(c); });
+    return why_not;
 }
 
 void figure_reader::read_figures(postgres::connection& c, std::string const& outbox_from)
@@ -68,13 +83,19 @@ void figure_reader::read_figures(postgres::connection& c, std::string const& out
 
 void figure_reader::read_ended(postgres::connection& c)
 {
-    auto const rows =
-        c.run(postgres::filled_in(metrics_queries::ended_sagas{.after = ended_until_, .bounds = bounds_text()}));
-    for (auto const& row : rows) {
-        if (!row["until"].is_null()) ended_until_ = row["until"].c_str();
-        else
-            to_.add_ended(row["definition"].c_str(), row["status"].c_str(), row["bucket"].as<std::size_t>(),
-                          row["sagas"].as<std::uint64_t>(), row["seconds"].as<double>());
+    auto const from = std::chrono::steady_clock::now();
+    bool is_all = false;
+    while (!is_all && std::chrono::steady_clock::now() - from < ended_turn) {
+        for (auto const& row : c.run(postgres::filled_in(metrics_queries::ended_sagas{
+                 .after = ended_until_, .rows_max = ended_max, .bounds = bounds_text()}))) {
+            if (row["until"].is_null())
+                to_.add_ended(row["definition"].c_str(), row["status"].c_str(), row["bucket"].as<std::size_t>(),
+                              row["sagas"].as<std::uint64_t>(), row["seconds"].as<double>());
+            else {
+                ended_until_ = row["until"].c_str();
+                is_all = row["is_all"].as<bool>();
+            }
+        }
     }
 }
 

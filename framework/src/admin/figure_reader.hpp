@@ -15,9 +15,10 @@ public:
     /// `to` must outlive it.
     explicit figure_reader(metrics::database_figures& to) : to_{to} {}
 
-    /// Reads everything in one transaction that waits for no lock and takes a second at the most. If that is not
-    /// enough, the figures stay as they were, and age; returns why, or nothing. `outbox_from`: a time before which the
-    /// outbox is known to be empty. Throws pqxx::broken_connection.
+    /// Reads the figures, and then the sagas that have ended, each in a transaction that waits for no lock and whose
+    /// statements take a second at the most. If that is not enough for the figures, they stay as they were, and age;
+    /// returns why, or nothing. Ended sagas that can't be read now are read the next time. `outbox_from`: a time before
+    /// which the outbox is known to be empty. Throws pqxx::broken_connection.
     std::string read(postgres::connection& c, std::string const& outbox_from);
 
 private:
