@@ -25,8 +25,10 @@ constexpr std::chrono::milliseconds rest_least = 50ms;
 constexpr std::int64_t bodies_max = 1'000;
 constexpr auto bodies_turn = 1s;
 
-// The same for the figures: a hundredth.
+// The same for the figures: a hundredth, but they are read again well before they count as unknown.
 constexpr int figures_rest_factor = 100;
+constexpr std::chrono::milliseconds figures_rest_max = 30s;
+static_assert(2 * figures_rest_max <= metrics::figures_age_max);
 constexpr int figures_missed_max = 3;
 
 }  // namespace
@@ -125,7 +127,7 @@ try {
         record_deliveries(*connection_, seen_);
     }
     if (reads) read_figures();
-    if (purges) purge_one_batch();
+    if (purges) try_to_purge();
     figures_.connected(true);
     return true;
 }
@@ -135,6 +137,18 @@ catch (std::exception const& error) {
     connection_.reset();
     figures_.connected(false);
     return false;
+}
+
+// What the purge can't do keeps nothing else from its turn, and does not mean that the database is away.
+void maintenance::try_to_purge()
+try {
+    purge_one_batch();
+}
+catch (std::exception const& error) {
+    if (!connection_->is_open()) throw;
+    log_.warning("purge.failed", {{"error", error.what()}});
+    connection_.reset();  // its transaction may be open
+    purge_at_ = clock::now() + options_.purge_every;
 }
 
 void maintenance::measure()
@@ -162,7 +176,8 @@ void maintenance::read_figures()
     mark_.raise(*connection_, began);
     log_figures(reader_.read(*connection_, mark_.mark()));
     auto const ended = clock::now();
-    figures_at_ = std::max(began + options_.figures_every, ended + figures_rest_factor * (ended - began));
+    auto const rest = std::min<clock::duration>(figures_rest_factor * (ended - began), figures_rest_max);
+    figures_at_ = std::max(began + options_.figures_every, ended + rest);
 }
 
 // Logged once per change. A lock that is there once or twice is none: a table is altered, say.

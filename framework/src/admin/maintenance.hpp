@@ -87,6 +87,7 @@ private:
     void measure();
     void retry_unrouted();
     void read_figures();
+    void try_to_purge();
     void purge_one_batch();
     void end_purge();
     void purge_bodies();

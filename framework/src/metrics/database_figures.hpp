@@ -18,6 +18,9 @@
 
 namespace skald::metrics {
 
+/// Figures older than this are unknown.
+inline constexpr std::chrono::seconds figures_age_max{60};
+
 struct figures
 {
     struct by_two

@@ -34,9 +34,6 @@ void write(exposition& to, body_metrics const& m);
 /// Of a dependency that has a name.
 void write(exposition& to, std::string_view dependency, core::breaker_status const& s);
 
-/// Figures older than this are unknown.
-inline constexpr std::chrono::seconds figures_age_max{60};
-
 void write(exposition& to, database_figures::seen const& m);
 
 }  // namespace skald::metrics
