@@ -26,9 +26,10 @@ struct counted_lane
                    1});
     }
 
-    runtime::task charge(int returns = 0)
+    runtime::task charge(int returns = 0) { return charge(sent, returns); }
+    runtime::task charge(core::message const& m, int returns)
     {
-        auto d = test::delivery_of(sent);
+        auto d = test::delivery_of(m);
         d.returns = returns;
         return runtime::route(d, "payments", steps);
     }
@@ -44,6 +45,10 @@ struct counted_lane
 
     metrics::direction_metrics& forward() { return steps.find("place-order", "charge-payment")->counts->forward; }
     std::uint64_t ended(step_end how) { return forward().ends[how].value(); }
+    std::uint64_t rolled_back(runtime::failure why)
+    {
+        return forward().rolled_back.at(static_cast<std::size_t>(why)).value();
+    }
 
     test::stepped_shop shop;
     core::message const sent{shop.order_up_to("charge-payment")};
@@ -140,6 +145,22 @@ TEST_CASE("a COMMIT in doubt that did not get through is resolved as rolled back
     CHECK(doubts.in_doubt.value() == 1);
     CHECK(doubts.had_committed.value() == 0);
     CHECK(doubts.had_rolled_back.value() == 1);
-    CHECK(l.forward().rolled_back.at(static_cast<std::size_t>(runtime::failure::in_doubt)).value() == 1);
+    CHECK(l.rolled_back(runtime::failure::in_doubt) == 1);
     CHECK(l.ended(step_end::completed) == 1);
+}
+
+TEST_CASE("a key that another session has is no refusal of those that came with it")
+{
+    counted_lane l;
+    std::vector<runtime::task> both;
+    both.push_back(l.charge());
+    both.push_back(l.charge(l.shop.order_up_to("charge-payment", "2"), 0));
+    pqxx::connection other{l.shop.at("payments").db.url()};
+    pqxx::work holding{other};
+    holding.exec("SELECT skald.claim(ARRAY[''], ARRAY['2'], ARRAY['charge-payment'], ARRAY[sha256('x')])");
+    auto const result = l.lane.run(both);
+    REQUIRE(result.not_processed);
+    CHECK(result.not_processed->then == runtime::reaction::each_alone);
+    CHECK(l.rolled_back(runtime::failure::in_flight) == 1);
+    CHECK(l.rolled_back(runtime::failure::refused) == 0);
 }

@@ -44,8 +44,8 @@ TEST_CASE("a transaction that was to record an end is never answered by recordin
 
 TEST_CASE("whatever breaks several together, each finds out alone whether it was the one")
 {
-    for (auto const what : {failure::suspect, failure::connection_lost, failure::in_doubt, failure::transaction_ended,
-                            failure::refused}) {
+    for (auto const what : {failure::in_flight, failure::suspect, failure::connection_lost, failure::in_doubt,
+                            failure::transaction_ended, failure::refused}) {
         CAPTURE(skald::runtime::name_of(what));
         CHECK(react(what, {2, 0, false}) == reaction::each_alone);
     }

@@ -29,8 +29,8 @@ inline constexpr std::array<std::string_view, 12> step_end_names{
     "duplicate", "put_back", "parked",  "started", "unknown",   "awaits_deploy"};
 
 /// Why a transaction of steps did not commit; the names of runtime::failure, in its order (a test compares them).
-inline constexpr std::array<std::string_view, 10> rollback_names{
-    "member_ended",    "contended", "lock_timeout", "suspect",           "unavailable",
+inline constexpr std::array<std::string_view, 11> rollback_names{
+    "member_ended",    "contended", "lock_timeout", "in_flight",         "suspect", "unavailable",
     "connection_lost", "in_doubt",  "silent",       "transaction_ended", "refused"};
 
 /// Why a step's limit has changed.

@@ -152,7 +152,7 @@ try {
     if (none_claimed && !a.is_one()) {
         // One key that another session has is enough for none of them to be claimed.
         roll_back();
-        return aborted{failure::refused, "another session has one of the keys, or their table", {}};
+        return aborted{failure::in_flight, "another session has one of the keys, or their table", {}};
     }
     auto const from = clock::now();
     a.counts.claim.observe(from - began);

@@ -21,7 +21,7 @@ bool is_news(failure why, std::span<task const> tasks)
 {
     bool const is_one = tasks.size() == 1;
     if (why == failure::contended) return is_one;
-    if (why == failure::lock_timeout && !is_one) return false;
+    if ((why == failure::lock_timeout || why == failure::in_flight) && !is_one) return false;
     auto const tries = static_cast<unsigned>(tasks.front().tries);
     return (tries & (tries + 1)) == 0;
 }

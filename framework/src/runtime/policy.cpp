@@ -17,6 +17,7 @@ reaction react(failure what, situation const& s)
     case failure::suspect:
         if (!is_one) return reaction::each_alone;
         return s.rolled_back < suspect_max ? reaction::again : unless_recording;
+    case failure::in_flight: return is_one ? reaction::again : reaction::each_alone;
     case failure::transaction_ended: return is_one ? unless_recording : reaction::each_alone;
     case failure::refused:
         if (!is_one) return reaction::each_alone;
@@ -54,6 +55,7 @@ std::string_view name_of(failure what)
     case failure::member_ended: return "member_ended";
     case failure::contended: return "contended";
     case failure::lock_timeout: return "lock_timeout";
+    case failure::in_flight: return "in_flight";
     case failure::suspect: return "suspect";
     case failure::unavailable: return "unavailable";
     case failure::connection_lost: return "connection_lost";

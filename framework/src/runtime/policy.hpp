@@ -13,6 +13,7 @@ enum class failure {
     member_ended,       // a step's run did not end in `done`: rejected, snoozed, failed
     contended,          // a deadlock, a serialization failure
     lock_timeout,       // another transaction held a lock for longer than a statement waits
+    in_flight,          // another transaction holds the key of one of several: nothing has run
     suspect,            // the server or the connection has a problem, or the step makes it look so
     unavailable,        // no connection, or a statement of ours could not be run now: no member caused it
     connection_lost,    // after the claim, and rolled back with it: maybe because of the step
