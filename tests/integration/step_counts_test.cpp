@@ -147,6 +147,7 @@ TEST_CASE("a COMMIT in doubt that did not get through is resolved as rolled back
     CHECK(doubts.had_rolled_back.value() == 1);
     CHECK(l.rolled_back(runtime::failure::in_doubt) == 1);
     CHECK(l.ended(step_end::completed) == 1);
+    CHECK_MESSAGE(all_of(l.forward().commit.now()) == 2, "what failed has taken its time too");
 }
 
 TEST_CASE("a key that another session has is no refusal of those that came with it")
@@ -163,4 +164,5 @@ TEST_CASE("a key that another session has is no refusal of those that came with 
     CHECK(result.not_processed->then == runtime::reaction::each_alone);
     CHECK(l.rolled_back(runtime::failure::in_flight) == 1);
     CHECK(l.rolled_back(runtime::failure::refused) == 0);
+    CHECK_MESSAGE(all_of(l.forward().claim.now()) == 1, "it has waited for the key");
 }

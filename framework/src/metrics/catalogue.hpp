@@ -20,11 +20,12 @@ inline constexpr description results{
 inline constexpr description rollbacks{"skald_step_rollbacks_total", kind::counter,
                                        "Transactions of a step that did not commit, by reason."};
 inline constexpr description claim_seconds{"skald_step_claim_seconds", kind::histogram,
-                                           "BEGIN and the claim, for one transaction of a step."};
+                                           "BEGIN and the claim, also if they failed, for one transaction of a step."};
 inline constexpr description run_seconds{"skald_step_run_seconds", kind::histogram,
                                          "The step's own code, for all deliveries of one transaction."};
-inline constexpr description commit_seconds{"skald_step_commit_seconds", kind::histogram,
-                                            "The last writes and COMMIT, for one transaction of a step."};
+inline constexpr description commit_seconds{
+    "skald_step_commit_seconds", kind::histogram,
+    "The last writes and COMMIT, also if they failed, for one transaction of a step."};
 inline constexpr description batch{"skald_step_batch_deliveries", kind::histogram,
                                    "How many deliveries shared a transaction that committed."};
 

@@ -66,6 +66,20 @@ struct time_histogram : histogram<time_bounds.size()>
     time_histogram() : histogram{time_bounds} {}
 };
 
+/// Observes how long it has lived when it ends, also if something is thrown.
+class timed
+{
+public:
+    explicit timed(time_histogram& to) : to_{to} {}
+    ~timed() { to_.observe(std::chrono::steady_clock::now() - began_); }
+    timed(timed const&) = delete;
+    timed& operator=(timed const&) = delete;
+
+private:
+    time_histogram& to_;
+    std::chrono::steady_clock::time_point const began_{std::chrono::steady_clock::now()};
+};
+
 struct size_histogram : histogram<size_bounds.size()>
 {
     size_histogram() : histogram{size_bounds} {}

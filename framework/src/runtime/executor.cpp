@@ -144,7 +144,6 @@ std::optional<executor::aborted> executor::try_once(attempt& a)
 try {
     a.is_claimed = false;
     a.says_running(running_member::none);
-    auto const began = clock::now();
     auto const claimed = claim(a);
     a.is_claimed = true;
     bool const none_claimed =
@@ -155,7 +154,6 @@ try {
         return aborted{failure::in_flight, "another session has one of the keys, or their table", {}};
     }
     auto const from = clock::now();
-    a.counts.claim.observe(from - began);
     auto broken = run_members(a, claimed);
     a.ran = clock::now() - from;
     if (!a.is_recording && std::ranges::any_of(claimed, must_run)) a.counts.run.observe(a.ran);
@@ -175,6 +173,7 @@ catch (std::exception const& error) {
 std::vector<ports::claim_answer> executor::claim(attempt& a)
 {
     SKALD_FAILPOINT_IF(!a.is_recording, "consumer.parsed");
+    metrics::timed const counted{a.counts.claim};
     auto const timed = a.trace.part("claim");
     std::vector<ports::claim_item> items;
     items.reserve(a.tasks.size());
@@ -380,9 +379,10 @@ void executor::commit_steps(attempt& a, std::span<ports::claim_answer const> cla
 
 void executor::commit_and_count(attempt& a, ports::changes& changes)
 {
-    auto const from = clock::now();
-    commit(changes);
-    a.counts.commit.observe(clock::now() - from);
+    {
+        metrics::timed const counted{a.counts.commit};
+        commit(changes);
+    }
     a.counts.batch.observe(static_cast<double>(a.tasks.size()));
 }
 
