@@ -166,3 +166,21 @@ TEST_CASE("a key that another session has is no refusal of those that came with 
     CHECK(l.rolled_back(runtime::failure::refused) == 0);
     CHECK_MESSAGE(all_of(l.forward().claim.now()) == 1, "it has waited for the key");
 }
+
+TEST_CASE("a report that can't be taken in is counted, with the reason")
+{
+    counted_lane l;
+    auto const& db = l.shop.at("payments").db;
+    db.run("ALTER TABLE skald.progress RENAME TO locked_away");
+    core::message m;
+    m.type = core::progress_type;
+    m.body = R"([{"scope": "", "key": "1"}])";
+    auto t = runtime::route(test::delivery_of(m), "payments", l.steps);
+    auto const result = l.lane.run({&t, 1});
+    db.run("ALTER TABLE skald.locked_away RENAME TO progress");
+    REQUIRE(result.not_processed);
+    CHECK(result.not_processed->why == runtime::failure::unavailable);
+    auto const& counted = l.counts->metrics.rolled_back;
+    CHECK(counted.at(static_cast<std::size_t>(runtime::failure::unavailable)).value() == 1);
+    CHECK(l.counts->metrics.reports.value() == 0);
+}

@@ -52,6 +52,9 @@ inline constexpr description reports{"skald_reports_total", kind::counter,
                                      "Reports of other services about sagas of this home that were taken in."};
 inline constexpr description commands{"skald_commands_total", kind::counter,
                                       "Commands of operators that were taken in."};
+inline constexpr description report_rollbacks{
+    "skald_report_rollbacks_total", kind::counter,
+    "Reports, commands and unreadable messages whose transaction did not commit, by reason."};
 inline constexpr description in_doubt{"skald_commits_in_doubt_total", kind::counter,
                                       "COMMITs whose outcome was unknown, because the connection was lost."};
 inline constexpr description in_doubt_resolved{
@@ -200,6 +203,7 @@ inline constexpr std::array all{uptime,
                                 parked_total,
                                 reports,
                                 commands,
+                                report_rollbacks,
                                 in_doubt,
                                 in_doubt_resolved,
                                 dispatch_messages,

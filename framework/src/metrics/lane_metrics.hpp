@@ -2,6 +2,7 @@
 #pragma once
 
 #include "metrics/counter.hpp"
+#include "metrics/step_metrics.hpp"
 
 #include <algorithm>
 #include <array>
@@ -27,6 +28,8 @@ struct lane_metrics
     std::array<counter, parked_reasons.size()> parked;
     counter reports;   // from other services, of sagas of this home
     counter commands;  // of operators
+    // Transactions of both, and of messages that nobody can read.
+    std::array<counter, rollback_names.size()> rolled_back;
     doubt_metrics doubts;
 
     void was_parked(std::string_view reason)

@@ -101,6 +101,8 @@ void write(exposition& to, lane_metrics const& m, doubt_metrics const& requests)
         to.add(of::parked_total, {{"reason", parked_reasons[n]}}, m.parked[n]);
     to.add(of::reports, {}, m.reports);
     to.add(of::commands, {}, m.commands);
+    for (std::size_t n = 0; n < rollback_names.size(); ++n)
+        to.add(of::report_rollbacks, {{"reason", rollback_names[n]}}, m.rolled_back[n]);
     auto const sum = [](counter const& one, counter const& other) {
         return static_cast<double>(one.value() + other.value());
     };

@@ -33,6 +33,8 @@ run_result executor::run_others(std::span<task> tasks)
         auto const then = tasks.size() > 1 ? reaction::each_alone : reaction::again;
         result.not_processed = {failure::refused, then, error.what()};
     }
+    if (auto const& met = result.not_processed)
+        counts_->metrics.rolled_back.at(static_cast<std::size_t>(met->why)).add();
     return result;
 }
 
