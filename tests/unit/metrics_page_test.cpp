@@ -175,6 +175,23 @@ TEST_CASE("sagas that ended show their definition and how they ended")
                    R"(skald_saga_seconds_count{service="payments",definition="place-order",result="completed"} 11)"));
 }
 
+TEST_CASE("a step shows its limit from its first delivery on, and none of zero before")
+{
+    auto const text = [](metrics::limit_metrics const& m) {
+        metrics::exposition page{"payments", metrics::of::all};
+        metrics::write(page, "charge", m);
+        return page.text();
+    };
+    metrics::limit_metrics m;
+    CHECK(text(m).find("\nskald_step_limit_lanes{") == std::string::npos);
+    CHECK(text(m).find("\nskald_step_limit_deliveries{") == std::string::npos);
+    CHECK(has_line(text(m), R"(skald_step_takes_turns{service="payments",step="charge"} 0)"));
+    m.lanes.set(4);
+    m.batch.set(8);
+    CHECK(has_line(text(m), R"(skald_step_limit_lanes{service="payments",step="charge"} 4)"));
+    CHECK(has_line(text(m), R"(skald_step_limit_deliveries{service="payments",step="charge"} 8)"));
+}
+
 TEST_CASE("a label's value is escaped")
 {
     metrics::route_metrics m{"GET /a\"b\\c"};

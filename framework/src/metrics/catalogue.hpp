@@ -33,10 +33,12 @@ inline constexpr description call_seconds{"skald_step_call_seconds", kind::histo
                                           "Calls of an external step, whatever became of them; not the looks."};
 
 // Limits of steps: label step.
-inline constexpr description limit_lanes{"skald_step_limit_lanes", kind::gauge,
-                                         "How many lanes of this process may run the step at a time now."};
-inline constexpr description limit_batch{"skald_step_limit_deliveries", kind::gauge,
-                                         "How many deliveries of the step may share a transaction now."};
+inline constexpr description limit_lanes{
+    "skald_step_limit_lanes", kind::gauge,
+    "How many lanes of this process may run the step at a time now; absent before its first delivery."};
+inline constexpr description limit_batch{
+    "skald_step_limit_deliveries", kind::gauge,
+    "How many deliveries of the step may share a transaction now; absent likewise."};
 inline constexpr description limit_turns{"skald_step_takes_turns", kind::gauge,
                                          "1 while the step's transactions take turns with other processes."};
 inline constexpr description conflicts{

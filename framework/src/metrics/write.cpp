@@ -87,8 +87,10 @@ void write_calls(exposition& to, std::string_view definition, std::string_view s
 void write(exposition& to, std::string_view step, limit_metrics const& m)
 {
     label const s{"step", step};
-    to.add(of::limit_lanes, {s}, m.lanes.value());
-    to.add(of::limit_batch, {s}, m.batch.value());
+    if (m.lanes.value() > 0) {  // it has a limit from its first delivery on
+        to.add(of::limit_lanes, {s}, m.lanes.value());
+        to.add(of::limit_batch, {s}, m.batch.value());
+    }
     to.add(of::limit_turns, {s}, m.takes_turns.value());
     to.add(of::conflicts, {s}, m.conflicts);
     for (std::size_t n = 0; n < limit_reason_names.size(); ++n)
