@@ -1,6 +1,7 @@
 package skald
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,6 +22,14 @@ type process struct {
 }
 
 func (s *shop) process() *process {
+	s.Helper()
+	p := s.declared()
+	p.begin()
+	return p
+}
+
+// declared has the queues, and no process yet.
+func (s *shop) declared() *process {
 	s.Helper()
 	broker, err := amqp.Dial(os.Getenv("AMQP_URL"))
 	if err != nil {
@@ -44,9 +53,7 @@ func (s *shop) process() *process {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { said.Close() })
-	p := &process{s, nil, channel, said}
-	p.begin()
-	return p
+	return &process{s, nil, channel, said}
 }
 
 func (p *process) begin() {
@@ -141,4 +148,51 @@ func TestWhatADatabaseWithoutWritesDoesNotTakeIsKept(t *testing.T) {
 	p.waitFor(func() bool { return s.cents() == "80" })
 	p.end()
 	s.same("kept and given back", []bool{kept(), givesBack()}, []bool{true, false})
+}
+
+func TestAMessageForAnotherDatabaseIsLeftInTheQueue(t *testing.T) {
+	s := open(t)
+	p, name := s.declared(), "skald.payments.database"
+	p.send(1)
+	p.waitFor(func() bool { return p.queue().Messages == 1 })
+	for _, queue := range []string{name, name + "." + s.database} {
+		if _, err := p.channel.QueueDelete(queue, false, false, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.channel.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": "quorum"}); err != nil {
+		t.Fatal(err)
+	}
+	told, tell := context.WithTimeout(ctx, 10*time.Second)
+	defer tell()
+	for _, s.Declared = range []bool{true, false} {
+		if err := s.Participant.Run(told); err == nil || !strings.Contains(err.Error(), "check DATABASE_URL") {
+			t.Fatal(err)
+		}
+	}
+	s.same("left", p.queue().Messages, 1)
+}
+
+func TestNoDeliveryWaitsForABusyLaneWhileAnotherIsIdle(t *testing.T) {
+	s := open(t)
+	p, release, ended := s.declared(), make(chan bool), make(chan error, 1)
+	busy := New("payments")
+	Retriable(busy, "order", "pay-out", func(c *Context, _ order) error {
+		if c.Saga == "k0" {
+			<-release
+		}
+		_, err := c.Tx.Exec(c, "UPDATE wallet SET cents = cents - 1")
+		return err
+	}, none)
+	told, tell := context.WithCancel(ctx)
+	defer tell()
+	go func() { ended <- busy.Run(told) }()
+	for key := 0; key < 20; key++ {
+		p.send(key)
+	}
+	p.waitFor(func() bool { return s.cents() == "81" })
+	close(release)
+	p.waitFor(func() bool { return s.cents() == "80" })
+	tell()
+	s.same("ended", <-ended, nil)
 }

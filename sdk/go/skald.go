@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"log"
 	"math/rand"
+	"net"
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +27,8 @@ import (
 )
 
 var noText = regexp.MustCompile(`[\x00\x{FFFD}]`) // a byte that is no UTF-8 is read as U+FFFD
+
+var errElsewhere = errors.New("check DATABASE_URL, and what `skald declare` says: this service's messages are not recorded as those of the database")
 
 const contendedMax, lostMax = 50, 5 // in a row, before they count as an attempt of the step
 
@@ -48,10 +52,9 @@ type Context struct {
 	context.Context
 	Tx                            pgx.Tx // Skald's transaction: do not end it
 	Scope, Saga, Definition, Step string // Saga: its key
-	Version, Attempt              int    // Version: of the data, as it came. Attempt: from 1
+	Version, Attempt, work        int    // Version: of the data, as it came. Attempt: from 1. work: of Options.run
 	Key                           string // the same for every attempt and delivery: what to give another system as the idempotency key
-	taken, verdict, event, why    string
-	work                          int // of Options.run
+	taken, event, why             string
 	data                          []byte
 	changes                       map[string]any
 }
@@ -80,7 +83,7 @@ type Options struct {
 	DeadlineMS int                                            `json:"deadline_ms,omitempty"`
 	Kind       string                                         `json:"kind"` // set by the function that adds the step
 	Upcast     func(data []byte, version int) ([]byte, error) `json:"-"`    // makes data of an older version data of this one
-	run        []func(*Context) error                         // the step and, if it has one, its compensation
+	run        func(*Context) error                           // the step or, if it has one, its compensation
 }
 
 // Compensatable adds a step that may reject and can be undone.
@@ -103,33 +106,29 @@ func add[Data any](p *Participant, name, kind string, options Options, works ...
 		panic("skald: step " + name + " is there twice") // the program is wrong, as with http.Handle
 	}
 	options.Kind = kind
-	for _, work := range works {
-		work := work
-		options.run = append(options.run, func(c *Context) error {
-			var data Data
-			if err := json.Unmarshal(c.data, &data); err != nil {
-				return Malformed(err.Error())
-			}
-			return work(c, data)
-		})
+	options.run = func(c *Context) error {
+		var data Data
+		if err := json.Unmarshal(c.data, &data); err != nil {
+			return Malformed(err.Error())
+		}
+		return works[c.work](c, data)
 	}
 	p.steps[name] = options
 }
 
 // Participant is a service's process. Add its steps, and change its fields if you must, before Connect or Run.
 type Participant struct {
-	Service, DatabaseURL, AMQPURL string
-	Lanes                         int  // how many deliveries are processed at a time, each on a connection of its own
-	Declared                      bool // `skald declare` has made the queues, and this user may not
-	Log                           func(format string, values ...any)
-	Pool                          *pgxpool.Pool // made by Connect
-	steps                         map[string]Options
-	database                      string
+	Service, DatabaseURL, AMQPURL, database string
+	Lanes                                   int  // how many deliveries are processed at a time, each on a connection of its own
+	Declared                                bool // `skald declare` has made the queues, and this user may not
+	Log                                     func(format string, values ...any)
+	Pool                                    *pgxpool.Pool // made by Connect
+	steps                                   map[string]Options
 }
 
 // New makes a participant from DATABASE_URL and AMQP_URL.
 func New(service string) *Participant {
-	return &Participant{service, os.Getenv("DATABASE_URL"), os.Getenv("AMQP_URL"), 4, false, log.Printf, nil, map[string]Options{}, ""}
+	return &Participant{service, os.Getenv("DATABASE_URL"), os.Getenv("AMQP_URL"), "", 4, false, log.Printf, nil, map[string]Options{}}
 }
 
 // Connect opens the database, which must be this service's. What is wrong with the steps is said here.
@@ -139,6 +138,7 @@ func (p *Participant) Connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		config.ConnConfig.DialFunc = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 5 * time.Second}).DialContext
 		config.MaxConns = int32(p.Lanes) + 1 // and one for what the broker has given up
 		config.ConnConfig.RuntimeParams["application_name"] = "skald/" + p.Service
 		config.ConnConfig.RuntimeParams["options"] += " -c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"
@@ -153,78 +153,84 @@ func (p *Participant) Connect(ctx context.Context) error {
 }
 
 // Process processes a delivery, which can be acked afterwards, and returns what happened, by the name that logs use. givenUp: it came from the
-// queue `skald.SERVICE.parked`. It fails only if the database can't be reached or refuses what Skald itself writes: then nothing has happened.
+// queue `skald.SERVICE.parked`. It fails only if the database can't be reached or refuses what Skald itself writes, or if it was to be run
+// again when the context had ended: then nothing has happened.
 func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool) (event string, err error) {
 	m.Body = append([]byte{}, m.Body...) // not NULL
-	for contended, lost := 1, 1; ; {
+	for tries := 1; ; tries++ {
 		refused := &pgconn.PgError{}
-		c, isLost, err := p.run(ctx, m, givenUp)
+		c, isLost, err := p.run(m, givenUp)
 		isContention := errors.As(err, &refused) && strings.Contains("40001 40P01 55P03", refused.Code)
+		isPassing := isContention && tries < contendedMax || isLost && tries < lostMax
 		switch {
 		case err == nil:
 			return c.event, nil
-		case isContention && (contended < contendedMax || c.taken == ""):
-			time.Sleep(time.Duration(rand.Intn(250)) * time.Millisecond * time.Duration(contended) / contendedMax)
-			contended = contended%contendedMax + 1
-		case c.taken == "":
+		case isPassing && ctx.Err() == nil:
+			time.Sleep(time.Duration(rand.Intn(250)) * time.Millisecond * time.Duration(tries) / contendedMax)
+		case isPassing || c.taken == "":
 			return "", err
-		case isLost && lost < lostMax:
-			lost++
+		case refused.Code == "2D000" || errors.Is(err, pgx.ErrTxClosed):
+			return p.end(m, c.taken, &ending{"give_up($1, $2, 'transaction_ended', $3)", err.Error()})
 		default:
-			ended := &ending{"fail($1, $2, $3)", err.Error()}
-			if refused.Code == "2D000" || errors.Is(err, pgx.ErrTxClosed) {
-				ended.call = "give_up($1, $2, 'transaction_ended', $3)"
-			}
-			if !errors.As(err, &ended) {
-				p.Log("%s failed: %v", m.MessageId, err)
-			}
-			return event, p.Pool.QueryRow(ctx, "SELECT skald."+ended.call, c.taken, m.Body, text(ended.why)).Scan(&event)
+			return p.end(m, c.taken, err)
 		}
 	}
 }
 
-func (p *Participant) run(ctx context.Context, m amqp.Delivery, givenUp bool) (c *Context, isLost bool, err error) {
-	c = &Context{Context: ctx, changes: map[string]any{}, data: bytes.TrimPrefix(m.Body, []byte("\xef\xbb\xbf"))}
-	connection, err := p.Pool.Acquire(ctx)
-	if err != nil {
-		return c, false, err
+// end says what has become of a step that was undone.
+func (p *Participant) end(m amqp.Delivery, taken string, err error) (event string, _ error) {
+	ended := &ending{"fail($1, $2, $3)", err.Error()}
+	if !errors.As(err, &ended) {
+		p.Log("%s failed: %v", m.MessageId, err)
 	}
-	defer connection.Release()
-	err = pgx.BeginTxFunc(ctx, connection, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		c.Tx = tx
-		err := tx.QueryRow(ctx, `SELECT verdict, coalesce(event, 'step.completed'), coalesce(why, ''), coalesce(scope, ''), coalesce(key, ''),
-			       coalesce(definition, ''), coalesce(version, 0), coalesce(step, ''), coalesce(is_compensation::int, 0), coalesce(attempt, 0),
-			       coalesce(taken::text, ''), concat(key, ':', step, CASE WHEN is_compensation THEN '.compensate' END)
-			  FROM skald.take($1, $2, $3, $4, $5, coalesce(nullif($6, ''), 'application/json'), $7)`,
-			text(m.Type), headersOf(m.Headers), m.Body, p.steps, text(m.MessageId), text(m.ContentType), givenUp).
-			Scan(&c.verdict, &c.event, &c.why, &c.Scope, &c.Saga, &c.Definition, &c.Version, &c.Step, &c.work, &c.Attempt, &c.taken, &c.Key)
-		if err == nil && c.verdict == "run" {
-			return p.steps[c.Definition+"/"+c.Step].apply(c, m.Body)
-		} else if c.event == "delivery.parked" || c.event == "step.parked" {
-			p.Log("%s of %s: %s", c.event, m.MessageId, c.why)
-		}
-		return err
+	err = p.Pool.QueryRow(context.Background(), "SELECT skald."+ended.call, taken, m.Body, text(ended.why)).Scan(&event)
+	if strings.HasSuffix(event, ".parked") {
+		p.Log("%s of %s: %s", event, m.MessageId, ended.why)
+	}
+	return event, err
+}
+
+func (p *Participant) run(m amqp.Delivery, givenUp bool) (c *Context, isLost bool, err error) {
+	// To its end, whatever the process is told.
+	c = &Context{Context: context.Background(), changes: map[string]any{}, data: bytes.TrimPrefix(m.Body, []byte("\xef\xbb\xbf"))}
+	err = p.Pool.AcquireFunc(c, func(connection *pgxpool.Conn) error {
+		defer func() { isLost = connection.Conn().IsClosed() }()
+		return pgx.BeginTxFunc(c, connection, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			c.Tx = tx
+			err := tx.QueryRow(c, `SELECT coalesce(event, 'step.completed'), coalesce(why, ''), coalesce(scope, ''), coalesce(key, ''),
+				       concat(key, ':', step, CASE WHEN is_compensation THEN '.compensate' END), coalesce(definition, ''), coalesce(step, ''),
+				       coalesce(version, 0), coalesce(is_compensation::int, 0), coalesce(attempt, 0), coalesce(taken::text, '')
+				  FROM skald.take($1, $2, $3, $4, $5, coalesce(nullif($6, ''), 'application/json'), $7)`,
+				text(m.Type), headersOf(m.Headers), m.Body, p.steps, text(m.MessageId), text(m.ContentType), givenUp).
+				Scan(&c.event, &c.why, &c.Scope, &c.Saga, &c.Key, &c.Definition, &c.Step, &c.Version, &c.work, &c.Attempt, &c.taken)
+			if err == nil && c.taken != "" {
+				return p.apply(c, m.Body)
+			} else if strings.HasSuffix(c.event, ".parked") {
+				p.Log("%s of %s: %s", c.event, m.MessageId, c.why)
+			}
+			return err
+		})
 	})
-	return c, connection.Conn().IsClosed(), err
+	return c, isLost, err
 }
 
-func (o Options) apply(c *Context, sent []byte) (err error) {
+func (p *Participant) apply(c *Context, sent []byte) (err error) {
 	defer func() {
 		if broke := recover(); broke != nil {
 			err = fmt.Errorf("panic: %v", broke)
+			p.Log("%s: %v\n%s", c.Key, err, debug.Stack())
 		}
 	}()
-	var made *int // the version of the data, if it is brought up to date
-	if o.Upcast != nil && c.Version < o.Version {
-		made = &o.Version
+	o, version, made := p.steps[c.Definition+"/"+c.Step], c.Version, c.Version
+	if o.Upcast != nil && version < o.Version {
+		version = o.Version
 		c.data, err = o.Upcast(c.data, c.Version)
 	}
 	if err == nil {
-		err = o.run[c.work](c)
+		err = o.run(c)
 	}
-	if len(c.changes) == 0 {
-		made = nil // it goes on as it came
-	} else if err == nil {
+	if err == nil && len(c.changes) > 0 { // else it goes on as it came
+		made = version
 		sent, err = c.changed()
 	}
 	if err == nil {
@@ -250,11 +256,15 @@ func (c *Context) changed() ([]byte, error) {
 func (p *Participant) Run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	if _, err := amqp.ParseURI(p.AMQPURL); err != nil {
+		return fmt.Errorf("AMQP_URL: %w", err)
+	}
 	err := p.Connect(ctx)
 	for err == nil && ctx.Err() == nil {
-		if broken := p.consume(ctx); ctx.Err() == nil {
-			p.Log("trying again with new connections: %v", broken)
+		if err = p.consume(ctx); err != nil && !errors.Is(err, errElsewhere) {
+			p.Log("trying again with new connections: %v", err)
 			time.Sleep(time.Duration(rand.Int63n(int64(2 * time.Second))))
+			err = nil
 		}
 	}
 	return err
@@ -268,36 +278,35 @@ func (p *Participant) consume(ctx context.Context) error {
 	}
 	defer broker.Close()
 	channel, err := broker.Channel()
-	if err == nil && !p.Declared {
-		err = p.declare(channel)
-	}
 	if err == nil {
-		err = channel.Qos(p.Lanes*2, 0, false)
+		err = p.declare(channel)
 	}
 	if err != nil {
 		return err
 	}
 	lanes, ctx := errgroup.WithContext(ctx)
-	queue := "skald." + p.Service
-	lanes.Go(func() error { return p.serve(ctx, channel, queue+".parked", true) })
-	for lane := 0; lane < p.Lanes; lane++ {
-		lanes.Go(func() error { return p.serve(ctx, channel, queue, false) })
+	serve := func(queue string, givenUp bool, count, held int) {
+		_ = channel.Qos(held, 0, false) // of the next consumer, which fails if this does
+		deliveries, err := channel.Consume(queue, "", false, false, false, false, nil)
+		for ; count > 0; count-- {
+			lanes.Go(func() error { return p.serve(ctx, channel, deliveries, givenUp, err) })
+		}
 	}
+	serve("skald."+p.Service+".parked", true, 1, 1)
+	serve("skald."+p.Service, false, p.Lanes, 2*p.Lanes)
 	p.Log("%s is ready", p.Service)
 	return lanes.Wait()
 }
 
 // serve returns nil when the context has ended, too: what is not acked then comes again.
-func (p *Participant) serve(ctx context.Context, channel *amqp.Channel, queue string, givenUp bool) error {
-	deliveries, err := channel.Consume(queue, "", false, false, false, false, nil)
+func (p *Participant) serve(ctx context.Context, channel *amqp.Channel, deliveries <-chan amqp.Delivery, givenUp bool, err error) error {
 	for err == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case delivery, open := <-deliveries:
-			if !open {
-				return errors.New("the broker has closed the connection or deleted the queue")
+			if err = errors.New("the broker has closed the connection or deleted the queue"); open {
+				err = p.processKept(ctx, channel, delivery, givenUp)
 			}
-			err = p.processKept(ctx, channel, delivery, givenUp)
 		}
 	}
 	return err
@@ -307,11 +316,9 @@ func (p *Participant) serve(ctx context.Context, channel *amqp.Channel, queue st
 // that is not acked would count as delivered once more, of 50 times.
 func (p *Participant) processKept(ctx context.Context, channel *amqp.Channel, m amqp.Delivery, givenUp bool) error {
 	for tries := 0; ctx.Err() == nil && !channel.IsClosed(); tries++ {
-		_, err := p.Process(context.Background(), m, givenUp) // to its end, whatever the process is told
-		if err == nil {
+		if _, err := p.Process(ctx, m, givenUp); err == nil {
 			return m.Ack(false)
-		}
-		if tries%100 == 0 { // once in some two minutes
+		} else if tries%100 == 0 { // once in some two minutes
 			p.Log("%s is kept until the database takes it: %v", m.MessageId, err)
 		}
 		p.Pool.Reset() // the server may have become a standby
@@ -320,28 +327,33 @@ func (p *Participant) processKept(ctx context.Context, channel *amqp.Channel, m 
 	return nil
 }
 
-// declare makes the queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused.
+// declare makes the queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. So it is
+// where `skald declare` has made them: there each of its databases has a queue of that name.
 func (p *Participant) declare(channel *amqp.Channel) error {
-	queue := "skald." + p.Service
-	parked := amqp.Table{"x-queue-type": "quorum"}
+	queue, refused := "skald."+p.Service, &amqp.Error{}
 	left := amqp.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": p.database}
-	limited := amqp.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": p.Service,
-		"x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
-	for name, arguments := range map[string]amqp.Table{queue + ".database": left, queue: limited, queue + ".parked": parked} {
-		if _, err := channel.QueueDeclare(name, true, false, false, false, arguments); err != nil {
-			return err
-		}
+	queues := map[string]amqp.Table{".parked": {"x-queue-type": "quorum"}, "": {"x-queue-type": "quorum", "x-dead-letter-exchange": "skald.parked",
+		"x-dead-letter-routing-key": p.Service, "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}}
+	database, declare := queue+".database", channel.QueueDeclare
+	if p.Declared {
+		database, declare, queues = database+"."+p.database, channel.QueueDeclarePassive, nil
 	}
-	for exchange, bound := range map[string]string{"skald": queue, "skald.parked": queue + ".parked"} {
-		err := channel.ExchangeDeclare(exchange, "direct", true, false, false, false, nil)
+	_, err := declare(database, true, false, false, false, left)
+	if errors.As(err, &refused) && (refused.Code == amqp.NotFound || refused.Code == amqp.PreconditionFailed) {
+		return fmt.Errorf("%w %s: %v", errElsewhere, p.database, err)
+	}
+	for suffix, arguments := range queues {
 		if err == nil {
-			err = channel.QueueBind(bound, p.Service, exchange, false, nil)
+			_, err = channel.QueueDeclare(queue+suffix, true, false, false, false, arguments)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = channel.ExchangeDeclare("skald"+suffix, "direct", true, false, false, false, nil)
+		}
+		if err == nil {
+			err = channel.QueueBind(queue+suffix, p.Service, "skald"+suffix, false, nil)
 		}
 	}
-	return nil
+	return err
 }
 
 func dump(data any) ([]byte, error) {
@@ -352,14 +364,9 @@ func dump(data any) ([]byte, error) {
 	return bytes.TrimSuffix(made.Bytes(), []byte("\n")), err
 }
 
-// text is what a text column takes: bytes that are no UTF-8, and NUL, as \xNN.
+// text is what a text column takes: bytes that are no UTF-8, and NUL, as \xNN. A U+FFFD that was sent so stays.
 func text(value string) string {
-	return noText.ReplaceAllStringFunc(value, func(found string) string {
-		if found == "\uFFFD" {
-			return found // it was sent so
-		}
-		return fmt.Sprintf(`\x%02x`, found)
-	})
+	return noText.ReplaceAllStringFunc(value, func(bad string) string { return strings.Replace(fmt.Sprintf(`\x%02x`, bad), `\xefbfbd`, "\uFFFD", 1) })
 }
 
 // headersOf has them as text. What has no text form is left out: then take() says which header is missing.

@@ -78,11 +78,12 @@ type shop struct {
 	*Participant
 	acts []func(*Context) error
 	ran  []*Context
+	said string // its log
 }
 
 func open(t *testing.T) *shop {
 	s := &shop{T: t, Participant: New("payments")}
-	s.Participant.Log = func(string, ...any) {}
+	s.Participant.Log = func(format string, values ...any) { s.said += fmt.Sprintf(format+"\n", values...) }
 	s.exec("DROP TABLE IF EXISTS wallet; CREATE TABLE wallet (cents int CHECK (cents >= 0)); INSERT INTO wallet VALUES (100)")
 	for _, table := range shift {
 		s.exec("DELETE FROM skald." + table)
@@ -140,6 +141,15 @@ func (s *shop) same(what, is, shall any) {
 	s.Helper()
 	if !reflect.DeepEqual(is, shall) {
 		s.Fatalf("%v: %v, and it should be %v", what, is, shall)
+	}
+}
+
+func (s *shop) logged(words ...string) {
+	s.Helper()
+	for _, one := range words {
+		if !strings.Contains(s.said, one) {
+			s.Fatalf("no %q in %q", one, s.said)
+		}
 	}
 }
 
@@ -278,6 +288,7 @@ func TestAFaultIsTriedAgainUntilItsAttemptsAreUsedUpASnoozeUsesNone(t *testing.T
 	s.same("used", s.one("SELECT attempts || ' ' || snoozes FROM skald.idempotency"), "0 1")
 	s.same("panic", s.events(message("charge", 2, "k", "x-snoozes", "1")), "step.failed")
 	s.same("sent", s.sent(), "payments k:charge, payments k:charge")
+	s.logged("k:charge: panic: broke", "skald_test.go") // where
 	s.same("last", s.events(message("charge", 2, "k", "x-snoozes", "1", "x-attempt", "2")), "step.attempts_exhausted")
 	s.same("error", s.one("SELECT error FROM skald.idempotency"),
 		"failed its last attempt: ERROR: division by zero (SQLSTATE 22012)")
@@ -296,6 +307,7 @@ func TestWhatCanNeverRunIsParkedWithTheReason(t *testing.T) {
 	s.same("reasons", s.one("SELECT string_agg(reason, ' ' ORDER BY id) FROM skald.parked"),
 		"malformed transaction_ended transaction_ended transaction_ended malformed malformed unknown_step malformed malformed")
 	s.same("why", s.one("SELECT error FROM skald.parked ORDER BY id LIMIT 1"), "no customer")
+	s.logged("step.parked of k:charge: no customer", "delivery.parked of g:charge: header x-saga-itinerary")
 	s.same("as text", s.one(`SELECT concat(type, headers->>'a', headers->>'b', headers->>'d', headers->>'e') FROM skald.parked ORDER BY id DESC LIMIT 1`),
 		`\x00x\xff\x00true\xff`)
 	s.same("cents", s.cents(), "100")
@@ -314,6 +326,31 @@ func TestALostConnectionAndADeadlockAreNoAttempt(t *testing.T) {
 	s.same("attempts", s.one("SELECT attempts FROM skald.idempotency"), "1")
 }
 
+func TestWhoWaitsForALockEndsWhenTold(t *testing.T) {
+	s := open(t)
+	locked, err := db.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locked.Rollback(ctx)
+	if _, err = locked.Exec(ctx, "LOCK skald.service"); err != nil {
+		t.Fatal(err)
+	}
+	told, tell := context.WithCancel(ctx)
+	tell()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Process(told, charge, false)
+		ended <- err
+	}()
+	select {
+	case err = <-ended:
+		s.same("error", fmt.Sprint(err), "ERROR: canceling statement due to lock timeout (SQLSTATE 55P03)")
+	case <-time.After(30 * time.Second):
+		t.Fatal("it still waits")
+	}
+}
+
 func TestMistakesAreSaidAtTheStart(t *testing.T) {
 	s := open(t)
 	expect := func(p *Participant, words string) {
@@ -327,6 +364,8 @@ func TestMistakesAreSaidAtTheStart(t *testing.T) {
 	p, negative := New("payments"), -1
 	Pivot(p, "order", "ship", func(*Context, order) error { return nil }, Options{FirstMS: &negative})
 	expect(p, "step order/ship: first_ms can't be -1")
+	s.AMQPURL = "localhost"
+	s.same("AMQP_URL", fmt.Sprint(s.Participant.Run(ctx)), "AMQP_URL: AMQP scheme must be either 'amqp://' or 'amqps://'")
 	defer func() {
 		if said := fmt.Sprint(recover()); !strings.Contains(said, "order/charge is there twice") {
 			t.Fatal(said)
