@@ -1,36 +1,39 @@
 package skald;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.MissingNode;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 
-/** What a step can use while it runs. It must not be kept. */
+/** What a step can use while it runs. It must not be kept: once the step has ended, it refuses. */
 public final class Context {
-    public final Connection connection; // in Skald's transaction: do not end it
-    public final String scope, saga, definition, step; // saga: its key
-    public final int version, attempt; // version: of the data, as it came. attempt: from 1
-    public final String key; // the same for every attempt and delivery: what to give another system as the idempotency key
-    final String taken;
+    volatile Connection connection; // null: the step has ended
+    JsonNode row = MissingNode.getInstance(); // what skald.take() said
     final Map<String, JsonNode> changes = new LinkedHashMap<>();
 
-    Context(Connection connection, JsonNode row) {
-        this.connection = connection;
-        scope = row.path("scope").asText();
-        saga = row.path("key").asText();
-        definition = row.path("definition").asText();
-        step = row.path("step").asText();
-        version = row.path("version").asInt();
-        attempt = row.path("attempt").asInt();
-        key = saga + ":" + step + (row.path("is_compensation").asBoolean() ? ".compensate" : "");
-        taken = row.path("taken").toString();
-    }
+    Context(Connection connection) { this.connection = connection; }
+
+    /** In Skald's transaction: do not end it. */
+    public Connection connection() { return Objects.requireNonNull(connection, "the step has ended"); }
+
+    public String scope() { return row.path("scope").asText(); }
+    public String saga() { return row.path("key").asText(); } // its key
+    public String definition() { return row.path("definition").asText(); }
+    public String step() { return row.path("step").asText(); }
+    public int version() { return row.path("version").asInt(); } // of the data, as it came
+    public int attempt() { return row.path("attempt").asInt(); } // from 1
+    String taken() { return row.path("taken").toString(); }
+
+    /** The same for every attempt and delivery: what to give another system as the idempotency key. */
+    public String key() { return saga() + ":" + step() + (row.path("is_compensation").asBoolean() ? ".compensate" : ""); }
 
     /** Executes a statement with its values, and returns how many rows it has changed. */
     public int update(String sql, Object... values) throws SQLException {
-        try (PreparedStatement statement = Participant.prepare(connection, sql, values)) {
+        try (PreparedStatement statement = Participant.prepare(connection(), sql, values)) {
             return statement.executeUpdate();
         }
     }
@@ -41,6 +44,6 @@ public final class Context {
     /** Sends a message of your own if the step commits, at least once. ifUnrouted: `keep` until a queue is bound, or `drop`. */
     public void publish(String destination, String type, Object body, String ifUnrouted) throws Exception {
         byte[] bytes = Participant.json.writeValueAsBytes(body);
-        Participant.query(connection, "SELECT skald.publish(?::jsonb, ?, ?, ?, ?)", taken, destination, type, bytes, ifUnrouted);
+        Participant.query(connection(), "SELECT skald.publish(?::jsonb, ?, ?, ?, ?)", taken(), destination, type, bytes, ifUnrouted);
     }
 }

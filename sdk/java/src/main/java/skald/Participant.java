@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.json.JsonWriteFeature;
 import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.MapperFeature;
 import com.fasterxml.jackson.databind.cfg.JsonNodeFeature;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -12,7 +13,8 @@ import com.rabbitmq.client.ConnectionFactory;
 import com.rabbitmq.client.Delivery;
 import com.rabbitmq.client.LongString;
 import java.io.IOException;
-import java.net.URI;
+import java.lang.System.Logger.Level;
+import java.net.URLDecoder;
 import java.nio.ByteBuffer;
 import java.nio.CharBuffer;
 import java.nio.charset.CharsetDecoder;
@@ -23,7 +25,6 @@ import java.sql.DriverManager;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.util.Date;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -37,18 +38,23 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
  * and the message to the next step. docs/languages.md has an example. Set what differs, and add the steps, before connect() or run(). */
 public final class Participant implements AutoCloseable {
     private record Step(Options options, List<Work<JsonNode>> works) {} // the step and, if it has one, its compensation
 
+    // A number that does not fit, or is not there, is not made to fit: it may be money.
     static final JsonMapper json = JsonMapper.builder().disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
-        .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS).disable(JsonNodeFeature.STRIP_TRAILING_BIGDECIMAL_ZEROES)
-        .disable(JsonWriteFeature.WRITE_NAN_AS_STRINGS).build();
+        .disable(DeserializationFeature.ACCEPT_FLOAT_AS_INT).disable(MapperFeature.ALLOW_COERCION_OF_SCALARS)
+        .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, DeserializationFeature.FAIL_ON_NULL_FOR_PRIMITIVES)
+        .disable(JsonNodeFeature.STRIP_TRAILING_BIGDECIMAL_ZEROES).disable(JsonWriteFeature.WRITE_NAN_AS_STRINGS).build();
     private static final System.Logger log = System.getLogger("skald");
     private static final Set<String> contention = Set.of("40001", "40P01", "55P03");
-    private static final Set<String> wrong = Set.of("P0001", "22023", "3F000", "42883", "42501"); // the database or the steps
+    private static final Set<String> wrong = Set.of("", "P0001", "22023", "3F000", "42883", "42501"); // a URL, the database or the steps
+    private static final Pattern libpq = Pattern.compile("(?:jdbc:)?postgres(?:ql)?://(?:(?<user>[^:@/]*)(?::(?<password>[^@/]*))?@)?(?<rest>.+)");
     private static final int contendedMax = 50, lostMax = 5; // in a row, before they count as an attempt of the step
 
     public String databaseUrl = System.getenv("DATABASE_URL"), amqpUrl = System.getenv("AMQP_URL");
@@ -79,7 +85,7 @@ public final class Participant implements AutoCloseable {
     }
 
     private <D> Participant add(String name, String kind, Class<D> type, Options options, List<Work<D>> works) {
-        var typed = works.stream().<Work<JsonNode>>map(work -> (ctx, document) -> work.run(ctx, read(document, type))).toList();
+        var typed = works.stream().<Work<JsonNode>>map(work -> (ctx, document) -> work.run(ctx, read(document.deepCopy(), type))).toList();
         if (steps.putIfAbsent(name, new Step(options.say("kind", kind), typed)) != null)
             throw new IllegalArgumentException("step " + name + " is there twice");
         said.set(name, json.valueToTree(options.said));
@@ -99,103 +105,101 @@ public final class Participant implements AutoCloseable {
         try {
             database = one("SELECT skald.host(?, ?::jsonb)::text", service, said.toString());
         } catch (SQLException error) {
-            if (!Set.of("3F000", "42883").contains(String.valueOf(error.getSQLState()))) throw error; // no schema, or an older one
+            if (!Set.of("3F000", "42883").contains(stateOf(error))) throw error; // no schema, or an older one
             throw new SQLException(error.getMessage() + "\nrun `skald migrate --service " + service + "`", error.getSQLState(), error);
         }
     }
 
     /** Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. givenUp: it came from the queue
-     * `skald.SERVICE.parked`. Throws only if the database can't be reached or refuses what Skald itself writes: then nothing has happened. */
+     * `skald.SERVICE.parked`. Throws only if the database can't be reached or refuses what Skald itself writes, or if it was to be run again when
+     * the process was told to stop: then nothing has happened. */
     public String process(Delivery message, boolean givenUp) throws SQLException {
-        for (int contended = 0, lost = 0;;) {
-            String[] taken = {null};
+        for (int tries = 1;; ++tries) {
             Connection connection = open();
+            Context ctx = new Context(connection);
             try {
-                String event = deliver(connection, message, givenUp, taken);
+                String event = deliver(connection, ctx, message, givenUp);
                 connection.commit();
+                ctx.connection = null;
+                givenBack(connection);
                 return event;
             } catch (Throwable error) {
-                boolean isLost = !undone(connection);
-                SQLException refused = sqlIn(error);
-                String state = refused == null ? "" : String.valueOf(refused.getSQLState());
-                if (contention.contains(state) && (taken[0] == null || ++contended < contendedMax)) pause(5 * (1 << Math.min(contended, 5)));
-                else if (taken[0] == null) throw refused != null ? refused : new SQLException(error);
-                else if (!isLost || ++lost >= lostMax) return end(message, taken[0], error, state);
-            } finally {
-                if (!connection.isClosed()) idle.push(connection);
+                ctx.connection = null;
+                boolean isLost = !givenBack(connection), isTaken = ctx.row.hasNonNull("taken");
+                String state = stateOf(error);
+                boolean isPassing = contention.contains(state) && tries < contendedMax || isLost && tries < lostMax;
+                if (isTaken && !isPassing) return end(message, ctx.taken(), error, state);
+                if (!isPassing || stopped.isDone()) throw error instanceof SQLException refused ? refused : new SQLException(error);
+                pause(5 * (1 << Math.min(tries, 5)));
             }
         }
     }
 
     private String end(Delivery message, String taken, Throwable error, String state) throws SQLException {
-        byte[] body = message.getBody();
-        String why = text(utf8(error.getMessage()));
-        if (error instanceof Reject) return one("SELECT skald.reject(?::jsonb, ?, ?)", taken, body, why);
-        if (error instanceof Malformed) return one("SELECT skald.give_up(?::jsonb, ?, 'malformed', ?)", taken, body, why);
-        if (error instanceof Snooze) return one("SELECT skald.snooze(?::jsonb, ?, ?::interval)", taken, body, why);
-        log.log(System.Logger.Level.WARNING, message.getProperties().getMessageId() + " failed", error);
-        if (state.equals("2D000")) return one("SELECT skald.give_up(?::jsonb, ?, 'transaction_ended', ?)", taken, body, why);
-        return one("SELECT skald.fail(?::jsonb, ?, ?)", taken, body, error.getClass().getSimpleName() + ": " + why);
+        String call = error instanceof Reject ? "reject(?)" : error instanceof Malformed ? "give_up('malformed', ?)"
+            : error instanceof Snooze ? "snooze(?::interval)" : state.equals("2D000") ? "give_up('transaction_ended', ?)" : "fail(?)";
+        boolean isFault = call.startsWith("fail");
+        String id = message.getProperties().getMessageId(), why = text(utf8(isFault ? error.toString() : error.getMessage()));
+        if (isFault) log.log(Level.WARNING, id + " failed", error);
+        String event = one("SELECT skald." + call.replace("(", "(?::jsonb, ?, "), taken, message.getBody(), why);
+        if (event.endsWith(".parked")) log.log(Level.ERROR, event + " of " + id + ": " + why);
+        return event;
     }
 
-    private String deliver(Connection connection, Delivery message, boolean givenUp, String[] taken) throws Exception {
+    private String deliver(Connection connection, Context ctx, Delivery message, boolean givenUp) throws Exception {
         var sent = message.getProperties();
-        JsonNode row = json.readTree(query(connection, "SELECT to_jsonb(t) - 'data' FROM skald.take(?, ?::jsonb, ?, ?::jsonb, ?, ?, ?) AS t",
+        JsonNode row = ctx.row = json.readTree(query(connection, "SELECT to_jsonb(t) - 'data' FROM skald.take(?, ?::jsonb, ?, ?::jsonb, ?, ?, ?) AS t",
             text(utf8(sent.getType())), json.valueToTree(texts(sent.getHeaders())).toString(), message.getBody(), said.toString(),
             text(utf8(sent.getMessageId())), sent.getContentType() == null ? "application/json" : text(utf8(sent.getContentType())), givenUp));
         String event = row.path("event").asText();
-        if (event.equals("delivery.parked") || event.equals("step.parked"))
-            log.log(System.Logger.Level.ERROR, event + " of " + sent.getMessageId() + ": " + row.path("why").asText());
+        if (event.endsWith(".parked")) log.log(Level.ERROR, event + " of " + sent.getMessageId() + ": " + row.path("why").asText());
         if (!row.path("verdict").asText().equals("run")) return event;
-        Context ctx = new Context(connection, row);
-        taken[0] = ctx.taken;
-        Step step = steps.get(ctx.definition + "/" + ctx.step);
-        Integer version = step.options.upcast == null || ctx.version >= step.options.version ? null : step.options.version;
-        JsonNode came = json.readTree(message.getBody()), data = version == null ? came : step.options.upcast.apply(came, ctx.version);
+        Step step = steps.get(ctx.definition() + "/" + ctx.step());
+        Integer version = step.options.upcast == null || ctx.version() >= step.options.version ? null : step.options.version;
+        JsonNode came = json.readTree(message.getBody()), data = version == null ? came : step.options.upcast.apply(came, ctx.version());
         step.works.get(row.path("is_compensation").asBoolean() ? 1 : 0).run(ctx, data);
         boolean isChanged = !ctx.changes.isEmpty(); // what has not changed goes on as it came, to the byte and the version
         byte[] next = isChanged ? json.writeValueAsBytes(((ObjectNode) data).setAll(ctx.changes)) : message.getBody();
         // In one: if a statement of another thread could fail between them, COMMIT would undo the step, which the driver takes for success.
-        query(connection, "SELECT skald.done(?::jsonb, ?, ?::integer); COMMIT", ctx.taken, next, isChanged ? version : null);
+        query(connection, "SELECT skald.done(?::jsonb, ?, ?::integer); COMMIT", ctx.taken(), next, isChanged ? version : null);
         return "step.completed";
     }
 
     /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again; at the start, what is wrong is thrown. */
-    public void run() throws SQLException, InterruptedException {
+    public void run() throws Exception {
         for (String name : List.of("TERM", "INT")) sun.misc.Signal.handle(new sun.misc.Signal(name), signal -> stopped.complete(null));
         while (!stopped.isDone()) {
             try {
                 consume();
             } catch (Exception error) {
-                if (database == null && error instanceof RuntimeException fault) throw fault;
-                if (database == null && error instanceof SQLException sql && wrong.contains(String.valueOf(sql.getSQLState()))) throw sql;
-                log.log(System.Logger.Level.WARNING, "trying again with new connections: " + error);
+                if (error instanceof IllegalStateException || database == null && wrong.contains(stateOf(error))) throw error;
+                log.log(Level.WARNING, "trying again with new connections: " + error);
                 pause(2000);
             }
         }
         close();
     }
 
-    @Override
-    public void close() throws SQLException {
+    @Override public void close() throws SQLException {
         for (Connection connection; (connection = idle.poll()) != null;) connection.close();
     }
 
     private void consume() throws Exception {
-        connect();
         ConnectionFactory factory = new ConnectionFactory();
+        if (!String.valueOf(amqpUrl).matches("amqps?://.+")) throw new IllegalArgumentException("AMQP_URL is not amqp://HOST");
         factory.setUri(amqpUrl);
         factory.setAutomaticRecoveryEnabled(false);
+        connect();
         CompletableFuture<Void> failed = new CompletableFuture<>();
         Semaphore working = new Semaphore(lanes + 1); // one for each channel
         ExecutorService threads = Executors.newFixedThreadPool(lanes + 1);
         try (com.rabbitmq.client.Connection broker = factory.newConnection(threads)) {
-            broker.addShutdownListener(failed::completeExceptionally);
             for (int lane = 0; lane <= lanes; ++lane) {
                 boolean givenUp = lane == 0;
                 Channel channel = broker.createChannel();
-                if (lane == 0 && declare) declareQueues(channel);
-                channel.basicQos(2);
+                channel.addShutdownListener(failed::completeExceptionally);
+                if (givenUp) declareQueues(channel);
+                channel.basicQos(givenUp ? 1 : 2);
                 channel.basicConsume("skald." + service + (givenUp ? ".parked" : ""), false, (tag, delivery) -> {
                     // It ends, and what is not acked comes again. Without asking first, the lanes of a backlog would never be idle together.
                     if (stopped.isDone() || failed.isDone() || !working.tryAcquire()) return;
@@ -208,15 +212,12 @@ public final class Participant implements AutoCloseable {
                     }
                 }, tag -> failed.completeExceptionally(new IOException("the broker has cancelled the consumer")));
             }
-            log.log(System.Logger.Level.INFO, service + " is ready");
-            try {
-                CompletableFuture.anyOf(stopped, failed).get();
-            } finally {
-                working.acquireUninterruptibly(lanes + 1);
-            }
+            log.log(Level.INFO, service + " is ready");
+            CompletableFuture.anyOf(stopped, failed).exceptionally(error -> null).join();
+            working.acquireUninterruptibly(lanes + 1); // what is under way is done
+            failed.getNow(null); // throws what broke
         } finally {
             threads.shutdown();
-            threads.awaitTermination(1, TimeUnit.MINUTES);
         }
     }
 
@@ -228,8 +229,8 @@ public final class Participant implements AutoCloseable {
                 process(message, givenUp);
                 return true;
             } catch (SQLException error) {
-                if (tries % 100 == 0) // once in some two minutes
-                    log.log(System.Logger.Level.WARNING, message.getProperties().getMessageId() + " is kept until the database takes it: " + error);
+                // Once in some two minutes.
+                if (tries % 100 == 0) log.log(Level.WARNING, message.getProperties().getMessageId() + " is kept until the database takes it: " + error);
                 close(); // the server may have become a standby
                 pause(2000);
             }
@@ -237,48 +238,49 @@ public final class Participant implements AutoCloseable {
         return false;
     }
 
-    /** The queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. */
-    private void declareQueues(Channel channel) throws IOException {
+    /** The queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. So it is where
+     * `skald declare` has made them: there each of its databases has a queue of that name. */
+    private void declareQueues(Channel channel) throws Exception {
         String queue = "skald." + service;
-        Map<String, Object> quorum = Map.of("x-queue-type", "quorum"), left = new HashMap<>(quorum), limited = new HashMap<>(quorum);
-        left.putAll(Map.of("x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", database));
-        limited.putAll(Map.of("x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", service, "x-delivery-limit", 50,
-            "x-dead-letter-strategy", "at-least-once", "x-overflow", "reject-publish"));
-        channel.queueDeclare(queue + ".database", true, false, false, left);
-        channel.queueDeclare(queue, true, false, false, limited);
-        channel.queueDeclare(queue + ".parked", true, false, false, quorum);
-        for (String exchange : List.of("skald", "skald.parked")) channel.exchangeDeclare(exchange, "direct", true);
-        channel.queueBind(queue, "skald", service);
-        channel.queueBind(queue + ".parked", "skald.parked", service);
+        Map<String, Object> left = Map.of("x-queue-type", "quorum", "x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", database);
+        Map<String, Object> limited = Map.of("x-queue-type", "quorum", "x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", service,
+            "x-delivery-limit", 50, "x-dead-letter-strategy", "at-least-once", "x-overflow", "reject-publish");
+        try {
+            if (declare) channel.queueDeclare(queue + ".database", true, false, false, left);
+            else channel.queueDeclarePassive(queue + ".database." + database);
+        } catch (IOException refused) {
+            throw !channel.getConnection().isOpen() ? refused : new IllegalStateException("check DATABASE_URL, and what `skald declare` says: this"
+                + " service's messages are not recorded as those of the database " + database + ": " + refused.getCause(), refused);
+        }
+        for (String suffix : declare ? List.of(".parked", "") : List.<String>of()) {
+            channel.queueDeclare(queue + suffix, true, false, false, suffix.isEmpty() ? limited : Map.of("x-queue-type", "quorum"));
+            channel.exchangeDeclare("skald" + suffix, "direct", true);
+            channel.queueBind(queue + suffix, "skald" + suffix, service);
+        }
     }
 
     /** A connection like those of the steps, in a transaction. The caller ends and closes it. */
     public Connection open() throws SQLException {
         Connection connection = idle.poll();
         if (connection != null && !connection.isClosed()) return connection;
+        Matcher read = libpq.matcher(String.valueOf(databaseUrl));
+        if (!read.matches()) throw new IllegalArgumentException("DATABASE_URL is not postgresql://HOST/DATABASE");
         Properties settings = new Properties();
-        String url = databaseUrl;
-        if (!url.startsWith("jdbc:")) { // postgresql://user:password@host:port/database?more
-            URI read = URI.create(url);
-            String[] user = read.getUserInfo() == null ? new String[0] : read.getUserInfo().split(":", 2);
-            if (user.length > 0) settings.put("user", user[0]);
-            if (user.length > 1) settings.put("password", user[1]);
-            url = "jdbc:postgresql://" + read.getRawAuthority().replaceFirst("^.*@", "") + read.getRawPath()
-                + (read.getRawQuery() == null ? "" : "?" + read.getRawQuery());
-        }
-        settings.put("ApplicationName", "skald/" + service);
-        settings.put("options", "-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000");
-        if (!url.contains("targetServerType=")) settings.put("targetServerType", "primary");
-        connection = DriverManager.getConnection(url, settings);
-        connection.setTransactionIsolation(Connection.TRANSACTION_READ_COMMITTED);
+        for (String name : List.of("user", "password"))
+            if (read.group(name) != null) settings.put(name, URLDecoder.decode(read.group(name).replace("+", "%2B"), StandardCharsets.UTF_8));
+        settings.putAll(Map.of("ApplicationName", "skald/" + service, "tcpKeepAlive", "true", "socketTimeout", "45", "targetServerType", "primary",
+            "options", "-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"
+            + " -c default_transaction_isolation=read\\ committed"));
+        connection = DriverManager.getConnection("jdbc:postgresql://" + read.group("rest"), settings);
         connection.setAutoCommit(false);
         return connection;
     }
 
-    /** False if the connection is lost. */
-    private static boolean undone(Connection connection) throws SQLException {
+    /** Undoes what is open. False if the connection is lost. */
+    private boolean givenBack(Connection connection) throws SQLException {
         try {
             connection.rollback();
+            idle.push(connection);
             return true;
         } catch (SQLException lost) {
             connection.close();
@@ -290,11 +292,9 @@ public final class Participant implements AutoCloseable {
     private String one(String sql, Object... values) throws SQLException {
         Connection connection = open();
         try {
-            String value = query(connection, sql, values);
-            connection.commit();
-            return value;
+            return query(connection, sql + "; COMMIT", values);
         } finally {
-            if (undone(connection)) idle.push(connection);
+            givenBack(connection);
         }
     }
 
@@ -310,8 +310,8 @@ public final class Participant implements AutoCloseable {
         return made;
     }
 
-    private static SQLException sqlIn(Throwable error) {
-        return error == null || error instanceof SQLException ? (SQLException) error : sqlIn(error.getCause());
+    private static String stateOf(Throwable error) {
+        return error == null ? "" : error instanceof SQLException sql ? String.valueOf(sql.getSQLState()) : stateOf(error.getCause());
     }
 
     private static void pause(int longest) {
@@ -322,10 +322,9 @@ public final class Participant implements AutoCloseable {
     private static Map<String, String> texts(Map<String, Object> headers) {
         Map<String, String> made = new TreeMap<>();
         (headers == null ? Map.<String, Object>of() : headers).forEach((name, value) -> {
-            byte[] bytes = value instanceof LongString s ? s.getBytes() : value instanceof byte[] b ? b
-                : value instanceof Date d ? utf8(String.valueOf(d.getTime() / 1000))
-                : value instanceof String || value instanceof Boolean || value instanceof Integer || value instanceof Long || value instanceof Short
-                    || value instanceof Byte ? utf8(value.toString()) : null;
+            if (value instanceof Date date) value = date.getTime() / 1000;
+            boolean isPlain = value instanceof String || String.valueOf(value).matches("-?[0-9]+|true|false");
+            byte[] bytes = value instanceof LongString s ? s.getBytes() : value instanceof byte[] b ? b : isPlain ? utf8(value.toString()) : null;
             if (bytes != null) made.put(text(utf8(name)), text(bytes));
         });
         return made;

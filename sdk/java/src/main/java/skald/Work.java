@@ -1,7 +1,6 @@
 package skald;
 
 /** A step or its compensation. It throws Reject, Snooze or Malformed; anything else is a fault, and is tried again. */
-@FunctionalInterface
 public interface Work<D> {
     void run(Context ctx, D data) throws Exception;
 }

@@ -15,19 +15,19 @@ final class Right {
 
     static Work<Order> work(String step) {
         return (ctx, data) -> {
-            ctx.update("INSERT INTO conform.ledger (scope, saga, step, cents) VALUES (?, ?, ?, ?)", ctx.scope, ctx.saga, step, data.cents());
-            if (step.equals("ship")) ctx.publish("conform.events", "shipped", Map.of("saga", ctx.saga), "keep");
-            if (step.equals(data.failsAt()) && ctx.attempt <= data.fails()) throw new IllegalStateException("as the data say");
+            ctx.update("INSERT INTO conform.ledger (scope, saga, step, cents) VALUES (?, ?, ?, ?)", ctx.scope(), ctx.saga(), step, data.cents());
+            if (step.equals("ship")) ctx.publish("conform.events", "shipped", Map.of("saga", ctx.saga()), "keep");
+            if (step.equals(data.failsAt()) && ctx.attempt() <= data.fails()) throw new IllegalStateException("as the data say");
             if (step.equals(data.rejectsAt())) throw new Reject("as the data say");
             if (step.equals(data.waitsAt()) && !isOpen(ctx)) throw new Snooze(Duration.ofMillis(100));
-            if (step.equals("charge") && data.marks()) ctx.set("receipt", ctx.saga);
+            if (step.equals("charge") && data.marks()) ctx.set("receipt", ctx.saga());
         };
     }
 
     static boolean isOpen(Context ctx) throws java.sql.SQLException {
-        try (var gate = ctx.connection.prepareStatement("SELECT FROM conform.gate WHERE scope = ? AND saga = ?")) {
-            gate.setString(1, ctx.scope);
-            gate.setString(2, ctx.saga);
+        try (var gate = ctx.connection().prepareStatement("SELECT FROM conform.gate WHERE scope = ? AND saga = ?")) {
+            gate.setString(1, ctx.scope());
+            gate.setString(2, ctx.saga());
             try (var rows = gate.executeQuery()) {
                 return rows.next();
             }

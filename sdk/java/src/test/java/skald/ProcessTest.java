@@ -1,0 +1,138 @@
+package skald;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.rabbitmq.client.AMQP;
+import com.rabbitmq.client.Channel;
+import com.rabbitmq.client.ConnectionFactory;
+import com.rabbitmq.client.Delivery;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.sql.Connection;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A process on a real RabbitMQ: AMQP_URL. */
+class ProcessTest extends Shop {
+    /** As a process of its own. */
+    public static void main(String[] arguments) throws Exception {
+        Participant p = new Participant("payments").retriable("order", "pay-out", Order.class,
+            (ctx, order) -> ctx.update("UPDATE wallet SET cents = cents - 1"), new Options());
+        p.lanes = 1; // what comes last is done last
+        p.run();
+    }
+
+    static Process started(ProcessBuilder.Redirect said) throws Exception {
+        ProcessBuilder made = new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-XX:TieredStopAtLevel=1", "-cp",
+            System.getProperty("java.class.path"), "skald.ProcessTest").redirectOutput(ProcessBuilder.Redirect.DISCARD)
+            .redirectError(said);
+        made.environment().put("DATABASE_URL", url);
+        return made.start();
+    }
+
+    static void waitFor(Callable<Boolean> holds) throws Exception {
+        for (long until = System.nanoTime() + 30_000_000_000L; !holds.call(); Thread.sleep(20)) assertTrue(System.nanoTime() < until);
+    }
+
+    static Channel declared(com.rabbitmq.client.Connection broker) throws Exception {
+        Channel channel = broker.createChannel();
+        for (String queue : List.of("", ".parked", ".database")) channel.queueDelete("skald.payments" + queue);
+        skald("declare");
+        return channel;
+    }
+
+    static void send(Channel channel, Delivery m) throws Exception {
+        channel.basicPublish("skald", "payments", m.getProperties().builder().deliveryMode(2).build(), m.getBody());
+    }
+
+    static ConnectionFactory brokers() throws Exception {
+        ConnectionFactory made = new ConnectionFactory();
+        made.setUri(System.getenv("AMQP_URL"));
+        return made;
+    }
+
+    @Test
+    void aMessageForAnotherDatabaseIsLeftInTheQueue() throws Exception {
+        try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
+            send(channel, charge);
+            waitFor(() -> channel.messageCount("skald.payments") == 1);
+            channel.queueDelete("skald.payments.database");
+            channel.queueDelete("skald.payments.database." + one("SELECT id FROM skald.service"));
+            channel.queueDeclare("skald.payments.database", true, false, false, Map.of("x-queue-type", "quorum"));
+            for (boolean declares : List.of(true, false)) {
+                shop.declare = declares;
+                String said = assertTimeoutPreemptively(Duration.ofSeconds(30), () -> assertThrows(IllegalStateException.class, shop::run)).getMessage();
+                assertTrue(said.startsWith("check DATABASE_URL"), said);
+            }
+            waitFor(() -> channel.messageCount("skald.payments") == 1);
+        }
+    }
+
+    @Test
+    void aParticipantThatIsToldToEndLeavesItsBacklog() throws Exception {
+        AtomicInteger steps = new AtomicInteger();
+        shop.close();
+        shop = made("payments").retriable("order", "pay-out", Order.class, (ctx, order) -> {
+            if (steps.incrementAndGet() == 3) shop.stopped.complete(null);
+        }, new Options());
+        try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
+            for (int n = 0; n < 300; ++n) send(channel, message("pay-out", 4, "k" + n, body, false));
+            waitFor(() -> channel.messageCount("skald.payments") == 300);
+            shop.run();
+            assertTrue(steps.get() < 100, steps.get() + " steps ran");
+            waitFor(() -> channel.messageCount("skald.payments") == 300 - steps.get());
+        }
+    }
+
+    @Test
+    void whatADatabaseWithoutWritesDoesNotTakeIsKept(@TempDir Path directory) throws Exception {
+        Path said = directory.resolve("said");
+        try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
+            Process process = started(ProcessBuilder.Redirect.to(said.toFile()));
+            waitFor(() -> channel.consumerCount("skald.payments") > 0);
+            execute("ALTER DATABASE " + name + " SET default_transaction_read_only = on");
+            try {
+                execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald/payments'");
+                for (int n = 0; n < 20; ++n) send(channel, message("pay-out", 4, "k" + n, body, false));
+                waitFor(() -> Files.readString(said).contains("kept until") || Files.readString(said).contains("trying again"));
+            } finally {
+                execute("ALTER DATABASE " + name + " RESET default_transaction_read_only");
+            }
+            waitFor(() -> cents().equals("80"));
+            process.destroy();
+            assertEquals(0, process.waitFor());
+            assertTrue(Files.readString(said).contains("kept until the database takes it"));
+            assertFalse(Files.readString(said).contains("trying again")); // it gives back all that it has, which counts as delivered once more
+        }
+    }
+
+    @Test
+    void aProcessTakesWhatComesIsKilledAndEndsWhenTold() throws Exception {
+        try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
+            Callable<AMQP.Queue.DeclareOk> queue = () -> channel.queueDeclarePassive("skald.payments");
+            Process process = started(ProcessBuilder.Redirect.DISCARD);
+            for (int n = 0; n < 30; ++n) {
+                send(channel, message("pay-out", 4, "k" + (n < 10 ? n : n - 10), body, false));
+                if (n % 10 != 5) continue;
+                waitFor(() -> queue.call().getMessageCount() == 0);
+                process.destroyForcibly().waitFor();
+                process = started(ProcessBuilder.Redirect.DISCARD);
+            }
+            waitFor(() -> cents().equals("80"));
+            process.destroy();
+            assertEquals(0, process.waitFor());
+            waitFor(() -> queue.call().getConsumerCount() == 0);
+            assertEquals(0, queue.call().getMessageCount()); // what was not acked would be back
+            assertEquals("80 20", cents() + " " + one("SELECT count(*) FROM skald.idempotency"));
+        }
+    }
+}
