@@ -39,6 +39,7 @@ final class Payments {
     public static void main(String[] arguments) throws Exception {
         Participant payments = new Participant("payments")
             .compensatable("place-order", "charge-payment", Order.class, Payments::charge, Payments::refund, new Options());
+        payments.connect(); // says if this is another service's database, before anything is made in it
         makeTables(payments.open());
         payments.run();
     }
