@@ -144,6 +144,33 @@ TEST_CASE("a saga that another transaction holds is left out, and the others of 
     CHECK(s.commands() == "2|cancel\n4|cancel\n6|cancel");
 }
 
+TEST_CASE("an order that is stopped while another transaction holds a saga of its batch gives no further command")
+{
+    many_orders s{6};
+    pqxx::connection c{s.home().url()};
+    pqxx::work holds{c};
+    holds.exec("SELECT FROM skald.saga WHERE key = '4' FOR UPDATE");
+    // It is told so once, before the first saga of the batch that is given one by one.
+    auto const done = s.give(s.for_bob("cancel"), 1);
+    CHECK_FALSE(done.has_ended);
+    CHECK(done.done == 0);
+    CHECK(s.commands().empty());
+}
+
+TEST_CASE("an order whose end is not in the audit has not ended")
+{
+    many_orders s{2};
+    s.home().run("CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no room'; END $$;"
+                 "CREATE TRIGGER fail BEFORE UPDATE ON skald.audit FOR EACH ROW "
+                 "WHEN (NEW.detail->>'ended' = 'true') EXECUTE FUNCTION fail()");
+    postgres::connection c{{.url = s.home().url()}};
+    order_progress made;
+    CHECK_THROWS(admin::issue(
+        c, s.for_bob("cancel"), [] { return false; }, made));
+    CHECK(made.done == 1);
+    CHECK_FALSE(made.has_ended);
+}
+
 TEST_CASE("a saga whose order loses a deadlock is left out, and the others of its batch are not")
 {
     many_orders s{6};

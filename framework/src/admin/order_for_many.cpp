@@ -140,14 +140,16 @@ void issue(postgres::connection& c, order_for_many const& order, std::function<b
         if (next.keys.empty()) break;
         // One by one, so that what is held up holds up no other.
         if (!give(c, order, next, so_far))
-            for (std::size_t i = 0; i < next.keys.size() && !is_stopped(); ++i)
+            for (std::size_t i = 0; i < next.keys.size(); ++i) {
+                if (is_stopped()) return;  // asked once more, it may have forgotten
                 if (!give(c, order, {{next.scopes[i]}, {next.keys[i]}, {}}, so_far)) ++so_far.busy;
+            }
         last = std::move(next);
     }
-    so_far.has_ended = true;
     if (so_far.act != 0)
         c.run("SET TRANSACTION READ WRITE;" +
               postgres::filled_in(finding_queries::end_order{.busy = so_far.busy, .act = so_far.act}));
+    so_far.has_ended = true;
 }
 
 }  // namespace skald::admin

@@ -34,12 +34,13 @@ struct order_progress
     std::int64_t done{}, refused{};
     std::int64_t busy{};                                // left out: another transaction holds them
     nlohmann::json refusals = nlohmann::json::array();  // {"scope", "key", "why"} of the first 100
-    bool has_ended{};                                   // false: it was stopped before
+    bool has_ended{};                                   // and the audit says so; false: it was stopped before
 };
 
-/// Gives it, the oldest saga first, until all are done or `is_stopped`, which is asked before each batch. Sagas for
-/// which it would ask for nothing new are left out, so that it can be given again to go on. If it throws what pqxx
-/// throws, `so_far` still says how far it came.
+/// Gives it, the oldest saga first, until all are done or `is_stopped`, which is asked before each batch, and before
+/// each saga of one of which some are held; after it has said so, it is not asked again. Sagas for which it would ask
+/// for nothing new are left out, so that it can be given again to go on. If it throws what pqxx throws, `so_far` still
+/// says how far it came.
 void issue(postgres::connection& c, order_for_many const& order, std::function<bool()> const& is_stopped,
            order_progress& so_far);
 
