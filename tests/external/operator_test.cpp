@@ -7,6 +7,8 @@
 #include "external/bank.hpp"
 #include "rig/process.hpp"
 
+#include <skald/testing/wait_until.hpp>
+
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -64,11 +66,15 @@ public:
     }
 
     /// `skald`, with the database of that service.
+    skald::rig::process_settings with(std::string const& of, std::vector<std::string> const& words)
+    {
+        return {.program = SKALD_TOOL,
+                .arguments = words,
+                .variables = {{"DATABASE_URL", at(of).db.url()}, {"PATH", std::getenv("PATH")}}};
+    }
     told tool(std::string const& of, std::vector<std::string> const& words)
     {
-        skald::rig::process command{{.program = SKALD_TOOL,
-                                     .arguments = words,
-                                     .variables = {{"DATABASE_URL", at(of).db.url()}, {"PATH", std::getenv("PATH")}}}};
+        skald::rig::process command{with(of, words)};
         auto const end = command.run();
         return {end.code.value_or(-1), command.log()};
     }
@@ -349,6 +355,20 @@ TEST_CASE("the command line says at once that a result does not fit its step, an
     CHECK(right.code == 0);
     CHECK_MESSAGE(right.says("its service has recorded it"), right.text);
     CHECK(all.record("capture").starts_with("completed"));
+}
+
+TEST_CASE("an answer that was taken is no refusal where the connection breaks in the wait for what its service says")
+{
+    office all;
+    all.begin_unknown();
+    skald::rig::process command{all.with("till", {"saga", "resolve", "k", "capture", "happened", "--result", "{}",
+                                                  "--reason", "by phone", "--wait", "600", "--json"})};
+    command.start();
+    std::string const cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE state = 'idle' "
+                            "AND query LIKE '%list_started%' AND datname = current_database()";
+    CHECK(skald::testing::wait_until([&] { return all.at("till").db.one(cut) != "0"; }));
+    CHECK(command.wait().code == 0);
+    CHECK_MESSAGE(command.has_logged(R"("recorded":false)"), command.log());
 }
 
 TEST_CASE("a result in C++ has the type of its step")

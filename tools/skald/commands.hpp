@@ -30,6 +30,9 @@ struct output
     /// The same of what went wrong, which may be of several lines: returns `code`.
     int fail(std::string_view why, int code) const;
 
+    /// Reports that nobody knows whether it was done, {"unknown": text}, and returns the exit code for that.
+    int doubt(std::string const& text) const;
+
     /// Adds --json to a command.
     void add_flag(CLI::App& command);
 };

@@ -1,5 +1,6 @@
 // `skald`: the operator's command line. Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings.
 #include "commands.hpp"
+#include "database.hpp"
 
 #include "core/text.hpp"
 #include "postgres/conninfo.hpp"
@@ -106,6 +107,11 @@ catch (skald::configuration_error const& error) {
 }
 catch (pqxx::insufficient_privilege const& error) {
     return out.fail(without_context(error.what()) + " (`skald migrate --grant ROLE` grants what a service needs)", 1);
+}
+catch (skald::tools::may_be_done const& error) {
+    return out.doubt(fmt::format("it may have been done, since its connection broke on the way: {}. Give it again: "
+                                 "what was done is not done twice",
+                                 without_context(error.what())));
 }
 catch (pqxx::broken_connection const& error) {
     if (says_read_only(error.what())) return out.fail(read_only, 1);

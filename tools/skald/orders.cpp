@@ -52,7 +52,7 @@ std::string visible(json const& text)
 int order_one(admin::command const& what, output const& out)
 {
     auto c = connect();
-    auto const done = admin::issue(c, what);
+    auto const done = change(c, [&] { return admin::issue(c, what); });
     if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
     std::string told;
     for (auto const& service : done["told"]) told += (told.empty() ? "" : ", ") + visible(service);

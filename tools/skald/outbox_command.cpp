@@ -128,8 +128,9 @@ int drop_messages(dropping const& what, output const& out)
     if (!what.id && !what.yes)
         throw configuration_error{"every message to " + *what.to + " would be dropped: say --yes too"};
     auto c = connect("outbox");
-    auto const rows = c.run(postgres::execute(queries::drop_messages{
-        .destination = what.to, .message_id = what.id, .reason = what.why, .by = what.by, .forced = what.yes}));
+    auto const wanted = postgres::execute(queries::drop_messages{
+        .destination = what.to, .message_id = what.id, .reason = what.why, .by = what.by, .forced = what.yes});
+    auto const rows = change(c, [&] { return c.run(wanted); });
     auto const did = nlohmann::json::parse(rows[0]["answer"].c_str());
     auto const &dropped = did["dropped"], &refused = did["refused"];
     if (dropped.empty() && refused.empty())

@@ -36,6 +36,13 @@ int output::fail(std::string_view why, int code) const
     return code;
 }
 
+int output::doubt(std::string const& text) const
+{
+    if (json) tell({}, {{"unknown", text}});
+    else complain(text);
+    return 1;
+}
+
 void output::add_flag(CLI::App& command)
 {
     command.add_flag("--json", json, "print one JSON object");

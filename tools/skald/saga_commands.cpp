@@ -174,7 +174,7 @@ void add_list_of_sagas(CLI::App& saga, output& out, choice& chosen)
 int close(std::string const& as_status, admin::command const& what, bool even_with_calls, output const& out)
 {
     auto c = connect();
-    auto const done = admin::close(c, as_status, what, even_with_calls);
+    auto const done = change(c, [&] { return admin::close(c, as_status, what, even_with_calls); });
     if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
     std::string lost;
     for (auto const& step : done["lost"]) lost += "\nnothing records how it ends: " + shown(step);

@@ -74,14 +74,21 @@ int resolve(admin::resolution const& what, std::chrono::seconds wait, output con
     c.run("BEGIN");  // as the row is when it gets the answer: it is locked from then on
     if (auto const refused = admin::resolve(c, what)) return out.refuse(core::visible_text(*refused));
     auto const then = admin::find_started(c, what.saga, what.step);
-    c.run("COMMIT");
+    change(c, [&] { return c.run("COMMIT"); });
     auto const name = fmt::format("{} of saga {}", core::visible_text(what.step), core::visible_text(what.saga.key));
-    auto const verdict = what.result ? await_verdict(c, what, then, wait) : json{};
+    json verdict;
+    std::string told = "its service goes on with it";
+    try {
+        if (what.result) verdict = await_verdict(c, what, then, wait);
+    }
+    catch (std::exception const& error) {  // the answer is there all the same
+        told += fmt::format(" (what it says of the result is not known: {})", core::in_one_line(error.what()));
+    }
     if (!verdict.is_null() && !verdict["is_recorded"])
         return out.refuse(fmt::format("the result of {} could not be recorded: {}. If it is wrong, say it again", name,
                                       core::visible_text(verdict["error"].get<std::string>())));
-    out.tell(fmt::format("{}: {}; {}", name, what.result ? "it happened" : "it did not happen",
-                         verdict.is_null() ? "its service goes on with it" : "its service has recorded it"),
+    if (!verdict.is_null()) told = "its service has recorded it";
+    out.tell(fmt::format("{}: {}; {}", name, what.result ? "it happened" : "it did not happen", told),
              {{"resolved", what.result ? "happened" : "did-not-happen"}, {"recorded", !verdict.is_null()}});
     return 0;
 }
@@ -89,7 +96,7 @@ int resolve(admin::resolution const& what, std::chrono::seconds wait, output con
 int signal(core::saga_id const& saga, std::string const& step, json const& body, output const& out)
 {
     auto c = connect();
-    auto const became = admin::signal(c, saga, step, body);
+    auto const became = change(c, [&] { return admin::signal(c, saga, step, body); });
     auto const key = core::visible_text(saga.key), name = core::visible_text(step);
     if (became == "no saga") return out.refuse(admin::not_started_here(c, saga));
     if (became == "no step") return out.refuse("saga " + key + " has no step " + name);

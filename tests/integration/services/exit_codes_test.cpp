@@ -109,3 +109,18 @@ TEST_CASE("of a database that takes no writes, one line says so, and what to do"
         CHECK(std::ranges::count(answer.text, '\n') == 1);
     }
 }
+
+TEST_CASE("a command whose connection breaks on the way says that it may have been done, and not that it was refused")
+{
+    fresh_database db{"orders"};
+    REQUIRE(skald_at(db.url(), {"migrate", "--service", "orders"}).code == 0);
+    db.ask("SELECT skald.enqueue('mail', 'x', 'm', '');"
+           "CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$ "
+           "BEGIN IF NEW.detail->>'why' = 'cut' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; "
+           "RETURN NULL; END $$;"
+           "CREATE TRIGGER cut AFTER INSERT ON skald.audit FOR EACH ROW EXECUTE FUNCTION cut()");
+    auto const one = skald_at(db.url(), {"outbox", "drop", "m", "--reason", "cut", "--yes", "--json"});
+    CHECK(one.code == 1);
+    CHECK_MESSAGE(refused(one).empty(), one.text);
+    CHECK_MESSAGE(one.object()["unknown"].get<std::string>().starts_with("it may have been done, since "), one.text);
+}
