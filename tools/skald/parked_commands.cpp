@@ -110,35 +110,87 @@ int show(std::int64_t id, output const& out)
     return 0;
 }
 
-// Each delivery has a transaction of its own: a refusal does not hold up the others.
+// Each delivery has a transaction of its own: a refusal does not hold up the others, and what was done is told whatever
+// comes after it.
 class tally
 {
 public:
-    tally(std::string_view did, output const& out) : did_{did}, out_{out} {}
+    tally(postgres::connection const& c, std::string_view did, output const& out) : c_{c}, did_{did}, out_{out} {}
 
-    void note(std::int64_t id, std::optional<std::string> const& refused)
+    /// `act` answers why it refuses, if it does.
+    template <class Act>
+    void add(std::int64_t id, Act const& act)
     {
+        at_hand_ = id;
+        std::optional<std::string> const refused = change(c_, act);
+        at_hand_ = 0;
         if (!refused) return done_.push_back(id);
         refused_.push_back({{"id", id}, {"why", *refused}});
         if (!out_.json) complain(core::visible_text(*refused));
     }
 
-    int tell() const
+    bool is_empty() const { return done_.empty() && refused_.empty(); }
+
+    /// `failed`: why it did not come to its end. `is_lost`: and whether the one at hand was done is not known.
+    int tell(std::string const& failed = {}, bool is_lost = false) const
     {
-        out_.tell(refused_.empty() ? fmt::format("{} {}", done_.size(), did_)
-                                   : fmt::format("{} {}, {} refused", done_.size(), did_, refused_.size()),
-                  {{std::string{did_}, done_}, {"refused", refused_}});
-        return refused_.empty() ? 0 : 1;
+        auto text = fmt::format("{} {}", done_.size(), did_);
+        if (!refused_.empty()) text += fmt::format(", {} refused", refused_.size());
+        json said{{std::string{did_}, done_}, {"refused", refused_}};
+        auto const why = core::in_one_line(failed);
+        if (is_lost) {
+            text += fmt::format("; delivery {} may have been {}, since its connection broke on the way: {}", at_hand_,
+                                did_, why);
+            said["unknown"].push_back({{"id", at_hand_}, {"why", why}});
+        }
+        else if (!failed.empty()) {
+            text += "; then it failed: " + why;
+            said["failed"] = why;
+        }
+        out_.tell(text, said);
+        return refused_.empty() && failed.empty() ? 0 : 1;
     }
 
 private:
+    postgres::connection const& c_;
     std::string_view did_;
     output const& out_;
+    std::int64_t at_hand_{};
     std::vector<std::int64_t> done_;
     json refused_ = json::array();
 };
 
-int replay(choice_of_parked what, output const& out)
+template <class All>
+int tell_of(tally& counted, All const& all)
+try {
+    all();
+    return counted.tell();
+}
+catch (may_be_done const& error) {
+    return counted.tell(error.what(), true);
+}
+catch (std::exception const& error) {
+    if (counted.is_empty()) throw;
+    return counted.tell(error.what());
+}
+
+// Page by page, by id: a delivery that is parked again meanwhile gets a higher id, and without the bound the loop might
+// never end.
+void replay_all(postgres::connection& c, choice_of_parked what, tally& counted)
+{
+    auto const last = admin::newest_parked(c).value_or(0);
+    for (bool more = last > 0; more;) {
+        auto const page = admin::list_parked(c, what.filter);
+        for (auto const& p : page["parked"]) {
+            auto const id = what.filter.after = p["id"].get<std::int64_t>();
+            if (id > last) return;
+            counted.add(id, [&] { return admin::replay_parked(c, id, what.by, false); });
+        }
+        more = !page["next"].is_null();
+    }
+}
+
+int replay(choice_of_parked const& what, output const& out)
 {
     auto const& f = what.filter;
     bool const filtered = f.reason || f.scope || f.key || f.step;
@@ -149,23 +201,12 @@ int replay(choice_of_parked what, output const& out)
     if (what.yes && what.ids.empty())
         throw configuration_error{"--yes is for deliveries whose rows you have checked: name them by their IDs"};
     auto c = connect();
-    tally counted{"replayed", out};
-    for (auto const id : what.ids) counted.note(id, admin::replay_parked(c, id, what.by, what.yes, what.vouch));
-    // Page by page, by id: a delivery that is parked again meanwhile gets a higher id, and without the bound the loop
-    // might never end.
-    std::int64_t last = 0;
-    if (what.ids.empty())
-        if (auto const newest = admin::newest_parked(c)) last = *newest;
-    for (bool more = last > 0; more;) {
-        auto const page = admin::list_parked(c, what.filter);
-        for (auto const& p : page["parked"]) {
-            what.filter.after = p["id"].get<std::int64_t>();
-            if (what.filter.after > last) return counted.tell();
-            counted.note(what.filter.after, admin::replay_parked(c, what.filter.after, what.by, false));
-        }
-        more = !page["next"].is_null();
-    }
-    return counted.tell();
+    tally counted{c, "replayed", out};
+    return tell_of(counted, [&] {
+        if (what.ids.empty()) replay_all(c, what, counted);
+        for (auto const id : what.ids)
+            counted.add(id, [&] { return admin::replay_parked(c, id, what.by, what.yes, what.vouch); });
+    });
 }
 
 int drop(choice_of_parked const& what, output const& out)
@@ -175,9 +216,11 @@ int drop(choice_of_parked const& what, output const& out)
     // That there are several is one question, and that a saga can never continue another.
     bool const is_forced = what.yes && what.ids.size() == 1;
     auto c = connect();
-    tally counted{"dropped", out};
-    for (auto const id : what.ids) counted.note(id, admin::drop_parked(c, id, what.why, what.by, is_forced));
-    return counted.tell();
+    tally counted{c, "dropped", out};
+    return tell_of(counted, [&] {
+        for (auto const id : what.ids)
+            counted.add(id, [&] { return admin::drop_parked(c, id, what.why, what.by, is_forced); });
+    });
 }
 
 void add_list_of_parked(CLI::App& parked, output& out, choice& chosen)

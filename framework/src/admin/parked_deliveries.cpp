@@ -3,6 +3,7 @@
 #include "core/body_reference.hpp"
 #include "core/recorded_delivery.hpp"
 #include "core/text.hpp"
+#include "postgres/faults.hpp"
 #include "postgres/literal.hpp"
 #include "postgres/stored_message.hpp"
 #include "skald_queries.hpp"
@@ -59,6 +60,26 @@ std::optional<std::string> refusal(pqxx::result const& rows)
 {
     auto const why = rows[0]["refusal"];
     return why.is_null() ? std::nullopt : std::optional<std::string>{why.c_str()};
+}
+
+// For a catch block. What is in the way of one delivery, a scope that is too long, say, a body that is too large, or a
+// transaction that holds its row, is its own refusal: its neighbours still can be. What is in the way of all of them is
+// thrown on.
+std::string obstacle(postgres::connection const& c, std::int64_t id, std::string_view verb)
+try {
+    throw;
+}
+catch (pqxx::broken_connection const&) {
+    throw;
+}
+catch (pqxx::insufficient_privilege const&) {
+    throw;
+}
+catch (std::exception const& error) {
+    if (!c.is_open() || postgres::says_read_only()) throw;
+    std::string_view const what{error.what()};
+    return fmt::format("parked delivery {} can't be {}: {}", id, verb,
+                       core::in_one_line(what.substr(0, what.find("\nCONTEXT:"))));
 }
 
 // What to do about a parked delivery, in a sentence. What it advises is not refused.
@@ -255,15 +276,17 @@ try {
     return refusal(
         c.run(execute(queries::replay_parked{.id = id, .by = by, .forced = forced, .vouched = vouched, .why = why})));
 }
-catch (pqxx::sql_error const& error) {
-    // What it holds can't be sent: a scope that is too long, a body that is too large. Its neighbours still can.
-    return fmt::format("parked delivery {} can't be replayed: {}", id, error.what());
+catch (std::exception const&) {
+    return obstacle(c, id, "replayed");
 }
 
 std::optional<std::string> drop_parked(postgres::connection& c, std::int64_t id, std::string const& why,
                                        std::string const& by, bool forced)
-{
+try {
     return refusal(c.run(execute(queries::drop_parked{.id = id, .reason = why, .by = by, .forced = forced})));
+}
+catch (std::exception const&) {
+    return obstacle(c, id, "dropped");
 }
 
 }  // namespace skald::admin

@@ -38,7 +38,8 @@ std::optional<nlohmann::json> show_parked(postgres::connection& c, std::int64_t 
 std::optional<std::string> record_parked(postgres::connection& c, std::int64_t id);
 
 /// Returns why not, or nothing if it was done. One transaction, with its row in skald.audit. `vouched`: it is genuine,
-/// though not signed. `why` is kept in the audit; a replay may do without.
+/// though not signed. `why` is kept in the audit; a replay may do without. Throws what pqxx throws where the next one
+/// would fare no better: a lost connection, a missing privilege, a database that takes no writes.
 std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced,
                                          bool vouched = false, std::string const& why = {});
 std::optional<std::string> drop_parked(postgres::connection& c, std::int64_t id, std::string const& why,

@@ -9,7 +9,8 @@ namespace {
 
 told skald_at(std::string const& url, std::vector<std::string> words, std::string const& broker = "")
 {
-    std::map<std::string, std::string> variables{{"DATABASE_URL", url}, {"PATH", "/usr/bin:/bin"}};
+    std::map<std::string, std::string> variables{
+        {"DATABASE_URL", url}, {"PATH", "/usr/bin:/bin"}, {"SKALD_LOCK_TIMEOUT_MS", "300"}};
     if (!broker.empty()) variables["AMQP_URL"] = broker;
     service_process command{SKALD_TOOL, std::move(words), std::move(variables)};
     auto const end = command.run();
@@ -21,6 +22,13 @@ std::string refused(told const& answer)
 {
     auto const object = json::parse(answer.text, nullptr, false);
     return object.is_object() ? object.value("refused", "") : "";
+}
+
+/// Three deliveries, with the numbers 1 to 3.
+void park_three(fresh_database& db)
+{
+    db.ask("INSERT INTO skald.parked (reason, body, fingerprint) "
+           "SELECT 'malformed', '', sha256(n::text::bytea) FROM generate_series(1, 3) n");
 }
 
 }  // namespace
@@ -114,6 +122,7 @@ TEST_CASE("a command whose connection breaks on the way says that it may have be
 {
     fresh_database db{"orders"};
     REQUIRE(skald_at(db.url(), {"migrate", "--service", "orders"}).code == 0);
+    park_three(db);
     db.ask("SELECT skald.enqueue('mail', 'x', 'm', '');"
            "CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$ "
            "BEGIN IF NEW.detail->>'why' = 'cut' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; "
@@ -123,4 +132,29 @@ TEST_CASE("a command whose connection breaks on the way says that it may have be
     CHECK(one.code == 1);
     CHECK_MESSAGE(refused(one).empty(), one.text);
     CHECK_MESSAGE(one.object()["unknown"].get<std::string>().starts_with("it may have been done, since "), one.text);
+
+    REQUIRE(skald_at(db.url(), {"parked", "drop", "1", "--reason", "gone"}).code == 0);
+    auto const many = skald_at(db.url(), {"parked", "drop", "1", "2", "3", "--reason", "cut", "--yes", "--json"});
+    CHECK(many.code == 1);
+    REQUIRE_MESSAGE(many.object().contains("unknown"), many.text);
+    CHECK(many.object()["unknown"].at(0)["id"] == 2);
+    CHECK(many.object()["refused"].at(0)["id"] == 1);
+    CHECK(many.object()["dropped"].empty());
+}
+
+TEST_CASE("of several parked deliveries one that another transaction holds is refused, and the others are dropped")
+{
+    fresh_database db{"orders"};
+    REQUIRE(skald_at(db.url(), {"migrate", "--service", "orders"}).code == 0);
+    park_three(db);
+    pqxx::connection c{db.url()};
+    pqxx::work holds{c};
+    holds.exec("SELECT FROM skald.parked WHERE id = 2 FOR UPDATE");
+    auto const answer = skald_at(db.url(), {"parked", "drop", "1", "2", "3", "--reason", "gone", "--yes", "--json"});
+    CHECK(answer.code == 1);
+    REQUIRE_MESSAGE(answer.object().contains("dropped"), answer.text);
+    CHECK(answer.object()["dropped"] == json::parse("[1, 3]"));
+    REQUIRE(answer.object()["refused"].size() == 1);
+    CHECK(answer.object()["refused"].at(0)["id"] == 2);
+    CHECK(db.count("skald.parked") == 1);
 }
