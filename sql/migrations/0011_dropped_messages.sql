@@ -27,10 +27,13 @@ BEGIN
     PERFORM skald.report_step(home, m.scope, m.aggregateid, step, m.destination, 'parked', why, at, m.headers);
 END $$;
 
--- Drops messages from the outbox, each with a row in skald.audit: those to a destination, those with a message id, or both. `forced`: also
--- those that a saga needs, and those that the broker has not refused. What a relay is sending at this moment is left alone.
--- Returns {"dropped": [{"message_id", "destination", "type", "key"}], "refused": [{"message_id", "why"}]}.
-CREATE FUNCTION skald.drop_messages(to_destination text, with_id text, why text, by text DEFAULT NULL, forced boolean DEFAULT false)
+-- Drops messages from the outbox, each with a row in skald.audit: those to a destination, those with a message id, or both; `of_scope`: of
+-- one scope alone, which must be said of an id that waits in several: each is another saga's. `forced`: also those that a saga needs, and
+-- those that the broker has not refused. What a relay is sending at this moment is left alone.
+-- Returns {"dropped": [{"message_id", "destination", "type", "scope", "key"}], "refused": [{"message_id", "why"}]}; "scopes" beside a "why":
+-- those of which one must be said.
+CREATE FUNCTION skald.drop_messages(to_destination text, with_id text, why text, by text DEFAULT NULL, forced boolean DEFAULT false,
+                                    of_scope text DEFAULT NULL)
 RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -39,6 +42,7 @@ DECLARE
     m       skald.outbox;
     own     text := (SELECT s.name FROM skald.service s);
     kept    text;
+    scopes  text[];
     dropped jsonb := '[]';
     refused jsonb := '[]';
 BEGIN
@@ -48,9 +52,19 @@ BEGIN
     IF to_destination IS NULL AND with_id IS NULL THEN
         RAISE EXCEPTION 'say which: a destination, a message id, or both' USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF with_id IS NOT NULL AND of_scope IS NULL THEN
+        scopes := ARRAY(SELECT DISTINCT o.scope FROM skald.outbox o
+                         WHERE o.idempotency_key = with_id AND coalesce(o.destination = to_destination, true) ORDER BY o.scope);
+        IF cardinality(scopes) > 1 THEN
+            RETURN jsonb_build_object('dropped', dropped, 'refused', jsonb_build_array(jsonb_build_object(
+                'message_id', with_id, 'why', format('it waits in %s scopes', cardinality(scopes)),
+                'scopes', scopes)));
+        END IF;
+    END IF;
     FOR m IN
         SELECT * FROM skald.outbox o
          WHERE coalesce(o.destination = to_destination, true) AND coalesce(o.idempotency_key = with_id, true)
+           AND coalesce(o.scope = of_scope, true)
          ORDER BY o.scope, o.aggregateid, o.id FOR UPDATE SKIP LOCKED
     LOOP
         kept := CASE WHEN forced THEN NULL
@@ -74,7 +88,7 @@ BEGIN
                                                           encode(sha256(m.payload), 'hex')),
                                    'why', why));
         dropped := dropped || jsonb_build_object('message_id', m.idempotency_key, 'destination', m.destination, 'type', m.type,
-                                                 'key', m.aggregateid);
+                                                 'scope', m.scope, 'key', m.aggregateid);
     END LOOP;
     RETURN jsonb_build_object('dropped', dropped, 'refused', refused);
 END $$;

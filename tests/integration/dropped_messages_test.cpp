@@ -155,6 +155,20 @@ TEST_CASE("an event is dropped without more ado once the broker has refused it, 
     CHECK_THROWS(s.drop("orders", "NULL, NULL, 'gone'"));
 }
 
+TEST_CASE("a message id that waits in several scopes is dropped of the one that is said, and of none where none is")
+{
+    dropping_shop s;
+    auto const& db = s.at("orders").db;
+    db.run("SELECT skald.enqueue('mail', 'x', 'a', '', scope => 'ann'), skald.enqueue('mail', 'x', 'a', '')");
+    auto const all = s.drop("orders", "NULL, 'a', 'gone', NULL, true");
+    CHECK(all["dropped"].empty());
+    CHECK_MESSAGE(all["refused"].at(0)["scopes"] == json::parse(R"(["", "ann"])"), all.dump());
+    auto const one = s.drop("orders", "NULL, 'a', 'gone', NULL, true, of_scope => ''");
+    CHECK_MESSAGE(one["dropped"].at(0)["scope"] == "", one.dump());
+    CHECK(db.rows("SELECT scope FROM skald.outbox") == "ann");
+    CHECK(s.drop("orders", "NULL, 'a', 'gone', NULL, true")["dropped"].at(0)["scope"] == "ann");
+}
+
 TEST_CASE("what a relay is sending at this moment is not dropped")
 {
     dropping_shop s;

@@ -3,6 +3,7 @@
 #include "database.hpp"
 #include "durations.hpp"
 
+#include "core/shell_word.hpp"
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
 #include "skald_operator_queries.hpp"
@@ -117,10 +118,18 @@ struct dropping
 {
     std::optional<std::string> id;
     std::optional<std::string> to;
+    std::optional<std::string> scope;
     std::string why;
     std::string by;
     bool yes{};
 };
+
+std::string say_which(nlohmann::json const& scopes)
+{
+    std::string named;
+    for (auto const& one : scopes) named += (named.empty() ? "" : ", ") + core::shell_word(one.get<std::string>());
+    return "say which by --scope: " + named;
+}
 
 int drop_messages(dropping const& what, output const& out)
 {
@@ -128,8 +137,12 @@ int drop_messages(dropping const& what, output const& out)
     if (!what.id && !what.yes)
         throw configuration_error{"every message to " + *what.to + " would be dropped: say --yes too"};
     auto c = connect("outbox");
-    auto const wanted = postgres::execute(queries::drop_messages{
-        .destination = what.to, .message_id = what.id, .reason = what.why, .by = what.by, .forced = what.yes});
+    auto const wanted = postgres::execute(queries::drop_messages{.destination = what.to,
+                                                                 .message_id = what.id,
+                                                                 .reason = what.why,
+                                                                 .by = what.by,
+                                                                 .forced = what.yes,
+                                                                 .of_scope = what.scope});
     auto const rows = change(c, [&] { return c.run(wanted); });
     auto const did = nlohmann::json::parse(rows[0]["answer"].c_str());
     auto const &dropped = did["dropped"], &refused = did["refused"];
@@ -138,8 +151,9 @@ int drop_messages(dropping const& what, output const& out)
     auto text = fmt::format("{} dropped", dropped.size());
     if (!refused.empty()) text += fmt::format(", {} refused", refused.size());
     for (auto const& one : refused)
-        text += fmt::format("\n{}: {}; to drop it all the same, say --yes",
-                            core::visible_text(one["message_id"].get<std::string>()), one["why"].get<std::string>());
+        text += fmt::format("\n{}: {}; {}", core::visible_text(one["message_id"].get<std::string>()),
+                            one["why"].get<std::string>(),
+                            one.contains("scopes") ? say_which(one["scopes"]) : "to drop it all the same, say --yes");
     out.tell(text, did);
     return refused.empty() ? 0 : 1;
 }
@@ -164,6 +178,7 @@ void add_drop_of_messages(CLI::App& outbox, output& out, choice& chosen)
     auto const what = std::make_shared<dropping>();
     command->add_option("message_id", what->id, "as `skald outbox list` shows it");
     command->add_option("--to", what->to, "all to that destination, or only the message's copy to it");
+    command->add_option("--scope", what->scope, "only those of that scope; needed where the message waits in several");
     add_reason(*command, what->why, "why, for the audit")->required();
     command->add_flag("--yes", what->yes,
                       "also those that a saga needs, and those that the broker has not refused; needed for all to a "

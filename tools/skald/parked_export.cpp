@@ -94,11 +94,13 @@ core::derived_key key_in(std::string const& text)
 int export_parked(choice_of_recordings const& what, output const& out)
 {
     auto const& f = what.filter;
-    bool const filtered = f.reason || f.scope || f.key || f.step;
+    bool const filtered = f.reason || f.key || f.step || (f.scope && what.which.empty());
     if (int{what.all} + int{filtered} + int{!what.which.empty()} != 1)
         throw configuration_error{"say which: one or more IDs or KEY:STEPs, or --key and other filters, or --all"};
-    for (auto const& one : what.which)
-        if (!number_of_parked(one)) key_in(one);  // before anything is printed
+    for (auto const& one : what.which) {  // before anything is printed
+        if (!number_of_parked(one)) key_in(one);
+        else if (f.scope) throw configuration_error{"--scope is for KEY:STEP: a number is that of one delivery"};
+    }
     recorder prints{out};
     for (auto const& one : what.which) {
         if (auto const id = number_of_parked(one)) {
@@ -107,6 +109,7 @@ int export_parked(choice_of_recordings const& what, output const& out)
         }
         auto const key = key_in(one);
         admin::parked_filter of_key;
+        of_key.scope = f.scope;
         of_key.key = key.key;
         of_key.step = key.guarded_step();
         prints.all_that_match(of_key, fmt::format("nothing is parked here of {}", one));

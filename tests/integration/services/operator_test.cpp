@@ -277,6 +277,8 @@ TEST_CASE("skald parked export says what is not there, and prints the rest")
     CHECK_MESSAGE(std::ranges::count(all.text, '\n') == 1'001, "several pages");
     CHECK(json::parse(all.text.substr(0, all.text.find('\n')))["body_base64"] == "/w==");
     CHECK(std::ranges::count(s.at_home({"parked", "export", "k1:s", "2"}).text, '\n') == 502);
+    CHECK(std::ranges::count(s.at_home({"parked", "export", "k1:s", "--scope", ""}).text, '\n') == 501);
+    CHECK(s.at_home({"parked", "export", "k1:s", "--scope", "ann"}).code == 1);
 
     auto const missing = s.at_home({"parked", "export", "4711", "7"});
     CHECK(missing.code == 1);
@@ -286,8 +288,8 @@ TEST_CASE("skald parked export says what is not there, and prints the rest")
     CHECK(nothing.code == 1);
     CHECK(nothing.object()["refused"] == "nothing is parked here of k7:s");
     CHECK(s.at_home({"parked", "export", "--reason", "mismatch"}).code == 1);
-    for (auto const& words :
-         std::vector<std::vector<std::string>>{{}, {"k1"}, {"7", "--all"}, {"--all", "--key", "k1"}}) {
+    for (auto const& words : std::vector<std::vector<std::string>>{
+             {}, {"k1"}, {"7", "--all"}, {"7", "--scope", ""}, {"--all", "--key", "k1"}}) {
         auto whole = words;
         whole.insert(whole.begin(), {"parked", "export"});
         CHECK_MESSAGE(s.at_home(whole).code == 2, whole.back());
