@@ -4,6 +4,7 @@
 #include "doctor_database.hpp"
 #include "kafka_commands.hpp"
 
+#include "core/text.hpp"
 #include "postgres/migrate.hpp"
 
 #include <skald/config.hpp>
@@ -14,6 +15,7 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <string>
 #include <thread>
@@ -61,32 +63,65 @@ std::vector<std::string> make_topics(config const& settings, std::string service
     return make_kafka_topics(settings, who);
 }
 
-int migrate(migrate_options const& options, output const& out)
+// Told also where what comes after it fails.
+struct what_was_done
+{
+    std::vector<std::string> parts;
+    nlohmann::json object{{"adopted", false}, {"applied", nlohmann::json::array()}, {"granted", ""}};
+    bool has_changed{};
+
+    int tell(output const& out, int code) const
+    {
+        out.tell(fmt::format("{}", fmt::join(parts, "; ")), object);
+        return code;
+    }
+};
+
+void carry_out(migrate_options const& options, config const& settings, what_was_done& did)
 {
     auto const& [service, role, adopts, topics] = options;
-    auto const settings = config::from_environment();
-    if (topics && settings.transport != "kafka")
-        throw configuration_error{"--topics is of SKALD_TRANSPORT=kafka; RabbitMQ's queues are declared by `skald "
-                                  "declare`, and without a broker by the service itself"};
-    if (service.empty()) postgres::require_owner(settings.database_url);
-    if (adopts) postgres::adopt(settings.database_url, service);
+    if (adopts) {
+        postgres::adopt(settings.database_url, service);
+        did.parts.push_back("the database is that of " + service + " from now on");
+        did.object["adopted"] = did.has_changed = true;
+    }
     auto const applied = migrate_patiently(settings.database_url, service);
-
-    std::string sentence = adopts ? "the database is that of " + service + " from now on; " : "";
-    sentence += applied.empty() ? "the schema is up to date" : "applied:";
-    for (auto const& name : applied) sentence += ' ' + name;
+    did.parts.push_back(applied.empty() ? "the schema is up to date"
+                                        : fmt::format("applied: {}", fmt::join(applied, " ")));
+    did.object["applied"] = applied;
+    if (!applied.empty()) did.has_changed = true;
     if (!role.empty()) {
         postgres::grant(settings.database_url, role);
-        sentence += "; " + role + " may use it";
+        did.parts.push_back(role + " may use it");
+        did.object["granted"] = role;
+        did.has_changed = true;
     }
-    nlohmann::json told{{"adopted", adopts}, {"applied", applied}, {"granted", role}};
     if (topics) {
         auto const names = make_topics(settings, service);
-        sentence += fmt::format("; the topics {} are there", fmt::join(names, ", "));
-        told["topics"] = names;
+        did.parts.push_back(fmt::format("the topics {} are there", fmt::join(names, ", ")));
+        did.object["topics"] = names;
     }
-    out.tell(sentence, told);
-    return 0;
+}
+
+int migrate(migrate_options const& options, output const& out)
+{
+    auto const settings = config::from_environment();
+    if (options.topics && settings.transport != "kafka")
+        throw configuration_error{"--topics is of SKALD_TRANSPORT=kafka; RabbitMQ's queues are declared by `skald "
+                                  "declare`, and without a broker by the service itself"};
+    if (options.service.empty()) postgres::require_owner(settings.database_url);
+    what_was_done did;
+    try {
+        carry_out(options, settings, did);
+    }
+    catch (std::exception const& error) {
+        if (!did.has_changed) throw;
+        auto const why = core::in_one_line(error.what());
+        did.parts.push_back("then it failed: " + why);
+        did.object["failed"] = why;
+        return did.tell(out, dynamic_cast<configuration_error const*>(&error) != nullptr ? 2 : 1);
+    }
+    return did.tell(out, 0);
 }
 
 }  // namespace

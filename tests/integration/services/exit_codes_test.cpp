@@ -158,3 +158,19 @@ TEST_CASE("of several parked deliveries one that another transaction holds is re
     CHECK(answer.object()["refused"].at(0)["id"] == 2);
     CHECK(db.count("skald.parked") == 1);
 }
+
+TEST_CASE("a migration that is done is told although what comes after it fails")
+{
+    fresh_database db{"orders"};
+    for (auto const& words : std::vector<std::vector<std::string>>{{}, {"--adopt"}}) {
+        std::vector<std::string> all{"migrate", "--service", "orders", "--grant", "nobody_of_that_name", "--json"};
+        all.insert(all.end(), words.begin(), words.end());
+        auto const answer = skald_at(db.url(), all);
+        CHECK(answer.code == 2);
+        CHECK_MESSAGE(refused(answer).empty(), answer.text);
+        CHECK_MESSAGE(answer.object().value("failed", "").starts_with("there is no role nobody_of"), answer.text);
+        CHECK(answer.object()["applied"].empty() == !words.empty());
+        CHECK(answer.object()["adopted"] == !words.empty());
+        CHECK(answer.object()["granted"] == "");
+    }
+}
