@@ -198,14 +198,16 @@ void add_close(CLI::App& saga, output& out, choice& chosen)
         ->check(CLI::IsMember({"completed", "compensated"}));
     add_reason(*command, what->reason, "why: it is kept and shown with the saga")->required();
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
-    command->add_flag("--yes", *has_looked, "you have checked every service of it")->required();
+    command->add_flag("--yes", *has_looked, "you have checked every service of it");
     auto const even_with_calls = std::make_shared<bool>();
     command->add_flag("--even-with-calls", *even_with_calls,
                       "also if a step is under way: what its call has done or will do is recorded nowhere");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] {
-        if (!*has_looked) throw configuration_error{"pause it and check every service first, then say --yes too"};
-        chosen = [=, &out] { return close(*as_status, *what, *even_with_calls, out); };
+        chosen = [=, &out] {
+            if (!*has_looked) throw configuration_error{"pause it and check every service first, then say --yes too"};
+            return close(*as_status, *what, *even_with_calls, out);
+        };
     });
 }
 

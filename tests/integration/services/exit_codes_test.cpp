@@ -56,6 +56,8 @@ TEST_CASE("with --json wrong usage is a JSON object too, with exit code 2, and n
              {"is not a whole number from 0 on", {"outbox", "status", "--warn-age", "99999999999999999999"}},
              {"is not a whole number from 0 on", {"parked", "list", "--after", "99999999999999999999"}},
              {"--limit: Value 0", {"parked", "list", "--limit", "0"}},
+             {"say --yes too", {"saga", "close", "k", "--as", "completed", "--reason", "x"}},
+             {"say --yes too", {"saga", "close", "k", "--as", "completed", "--reason", "x", "--yes=false"}},
              {"`nope` is no command", {"saga", "nope"}},
              {"key is required", {"saga", "show"}}}) {
         auto with_json = words;
