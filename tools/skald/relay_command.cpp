@@ -23,7 +23,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <random>
 #include <thread>
@@ -106,6 +109,15 @@ bool wait_and_refuse_others(config const& settings, postgres::connection_options
     }
 }
 
+// Moves what is due, until nothing is or a signal comes.
+std::size_t drain(runtime::publish_loop& relay, runtime::stop_flag& stop, worker_detail::signals const& signals)
+{
+    auto moving = std::async(std::launch::async, [&] { return relay.drain(); });
+    while (moving.wait_for(std::chrono::seconds{0}) != std::future_status::ready)
+        if (signals.wait(std::chrono::milliseconds{20})) stop.stop();
+    return moving.get();
+}
+
 int relay(bool until_empty, output const& out)
 {
     auto const settings = config::from_environment();
@@ -136,10 +148,11 @@ int relay(bool until_empty, output const& out)
     if (until_empty) {
         if (!publisher->available()) throw std::runtime_error{"the broker is away: " + publisher->last_error()};
         refuse_others(settings, database);
-        auto const moved = relay.drain();
+        auto const moved = drain(relay, stop, signals);
         auto const left = unsent(settings);
         auto text = std::to_string(moved) + " messages moved";
-        if (left > 0) text += ", " + std::to_string(left) + " could not be sent: `skald outbox status` says why";
+        if (left > 0 && stop.stopped()) text += ", " + std::to_string(left) + " are left: it was stopped";
+        else if (left > 0) text += ", " + std::to_string(left) + " could not be sent: `skald outbox status` says why";
         out.tell(text, {{"moved", moved}, {"unsent", left}});
         return left > 0 ? 1 : 0;
     }

@@ -121,6 +121,25 @@ TEST_CASE("skald relay --until-empty does not say that all is well while somethi
     }
 }
 
+TEST_CASE("skald relay --until-empty ends when it is told to, although there is always more to send")
+{
+    shop s;
+    s.orders.start();
+    s.wait_until_started(s.orders);
+    CHECK(s.orders.terminate().code == 0);
+    s.orders_db.ask("CREATE SEQUENCE public.sent;"
+                    "CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                    "PERFORM nextval('public.sent'), skald.enqueue('orders', 'skald.x', 'k:x', ''); "
+                    "RETURN NULL; END $$;"
+                    "CREATE TRIGGER again AFTER DELETE ON skald.outbox FOR EACH STATEMENT EXECUTE FUNCTION again();"
+                    "SELECT skald.enqueue('orders', 'skald.x', 'k:x', '')");
+    service_process relay{SKALD_TOOL, {"relay", "--until-empty", "--json"}, shop::variables(s.orders_db)};
+    relay.start();
+    CHECK(wait_until([&] { return std::stol(s.orders_db.value("SELECT last_value FROM public.sent")) > 3; }));
+    CHECK(relay.terminate().code == 1);
+    CHECK_MESSAGE(relay.has_logged("\"unsent\":"), relay.log());
+}
+
 TEST_CASE("times that are infinite hide nothing from skald saga, outbox status and doctor")
 {
     fresh_database db{"far"};
