@@ -167,7 +167,7 @@ SELECT step, status::text AS status, attempts, coalesce(error, '') AS error FROM
 SELECT step, coalesce(error, '') AS error FROM skald.idempotency WHERE status <> 'completed' AND step <> '' ORDER BY created_at, step
 
 -- name: parked_errors
-SELECT step, reason, error FROM skald.parked ORDER BY id
+SELECT coalesce(nullif(step, ''), handler) AS step, reason, error FROM skald.parked ORDER BY id
 
 -- In milliseconds, below 0 if it is overdue; NULL where nothing waits.
 -- name: next_due

@@ -107,6 +107,94 @@ TEST_CASE("a handler that does something outside its transaction is named")
     CHECK(proof.report().find("payment-created") != std::string::npos);
 }
 
+TEST_CASE("a saga whose step starts another saga is judged by its own status")
+{
+    struct begin_other final : skald::pivot_step<payment>
+    {
+        skald::outcome execute(skald::step_context& ctx, payment& p) const override
+        {
+            skald::start(ctx.tx(), enter_saga, p, {.key = "other-" + p.id});
+            return skald::done();
+        }
+    };
+    constexpr skald::pivot<payment> begin_step{"begin-other", "books"};
+    constexpr auto beginning = skald::define("beginning", begin_step);
+    auto service = books();
+    service.host(beginning, begin_step, begin_other{});
+    skald::testing::harness shop;
+    shop.add(std::move(service));
+    auto const proof = shop.prove_exactly_once(beginning, payment{"p-1", 7}, {.quick = true});
+    INFO(proof.report());
+    CHECK(proof);
+}
+
+TEST_CASE("a message that its handler does not complete proves nothing")
+{
+    auto const fails = [](skald::received_message const& message, std::string const& why) {
+        skald::testing::harness shop;
+        shop.add(books([](skald::message_context& ctx) {
+            if (ctx.message_key() == "p-2") throw std::runtime_error{"no such account"};
+        }));
+        auto const proof = shop.prove_exactly_once("books", "payment-created", message, {.quick = true});
+        INFO(proof.report());
+        CHECK(!proof);
+        CHECK(proof.failed_schedule() == "forward");
+        CHECK(proof.report().find(why) != std::string::npos);
+    };
+    fails(paid(R"({"id":"p-2","cents":7})"), "no such account");
+    fails(paid(R"({"id":"p-1"})"), "payment-created in books: malformed");
+    fails(paid("{}"), "payment-created in books: no_key");
+}
+
+TEST_CASE("a message to a handler that its service does not have is told")
+{
+    skald::testing::harness shop;
+    shop.add(books([](skald::message_context& ctx) { ctx.publish("books.on.paymnt-created", "entered", {}); }));
+    auto const proof = shop.prove_exactly_once("books", "payment-created", paid(), {.quick = true});
+    INFO(proof.report());
+    CHECK(!proof);
+    CHECK(proof.report().find("a message goes to books.on.paymnt-created, and its service has no handler") !=
+          std::string::npos);
+}
+
+TEST_CASE("a handler that says no to the message proves nothing")
+{
+    skald::service s{"books"};
+    s.on<payment>(
+        "refusing", [](skald::message_context&, payment const&) { return skald::reject("closed"); }, by_id());
+    skald::testing::harness shop;
+    shop.add(std::move(s));
+    auto const proof = shop.prove_exactly_once("books", "refusing", paid(), {.quick = true});
+    INFO(proof.report());
+    CHECK(!proof);
+    CHECK(proof.report().find("the handler refusing does not complete") != std::string::npos);
+}
+
+TEST_CASE("a saga whose event is never handled proves nothing")
+{
+    struct announce final : skald::pivot_step<payment>
+    {
+        skald::outcome execute(skald::step_context& ctx, payment& p) const override
+        {
+            ctx.publish("books.on.entered", "entered", {{"nr", p.id}});
+            return skald::done();
+        }
+    };
+    constexpr skald::pivot<payment> announce_it{"announce", "till"};
+    constexpr auto announcing = skald::define("announcing", announce_it);
+    skald::service till{"till"};
+    till.host(announcing, announce_it, announce{});
+    skald::service other{"books"};
+    other.on<payment>("entered", [](skald::message_context&, payment const&) {}, {});
+    skald::testing::harness shop;
+    shop.add(std::move(till)).add(std::move(other));
+    auto const proof = shop.prove_exactly_once(announcing, payment{"p-1", 7}, {.quick = true});
+    INFO(proof.report());
+    CHECK(!proof);
+    CHECK(proof.report().find("a delivery was parked") != std::string::npos);
+    CHECK(proof.report().find("entered in books") != std::string::npos);
+}
+
 TEST_CASE("a handler of any JSON gets the body as it was sent")
 {
     std::vector<std::string> bodies;

@@ -81,12 +81,60 @@ final_state final_state_of(simulation& w, std::vector<effect> const& named)
     return e;
 }
 
-std::string status_of(final_state const& e)
+// Its steps may have started others, there or in another service.
+std::string status_of(final_state const& e, std::string_view definition)
 {
+    std::string start;
+    if (!definition.empty()) start.append(proved_key).append(1, ' ').append(definition).append(": ");
     for (auto const& one : e.state)
-        if (one.title.ends_with(": saga") && one.lines.size() == 1)
-            return one.lines.front().substr(one.lines.front().rfind(' ') + 1);
+        if (one.title.ends_with(": saga"))
+            for (auto const& line : one.lines)
+                if (line.starts_with(start)) return line.substr(line.rfind(' ') + 1);
     return {};
+}
+
+bool is_completed(final_state const& e, std::string_view service, std::string_view handler)
+{
+    auto const title = std::string{service} + ": record";
+    auto const completed = ':' + std::string{handler} + " completed";
+    auto const says_so = [&](std::string const& line) { return line.find(completed) != std::string::npos; };
+    return std::ranges::any_of(
+        e.state, [&](section const& one) { return one.title == title && std::ranges::any_of(one.lines, says_so); });
+}
+
+std::string without_handler(simulation& w)
+{
+    constexpr std::string_view on = ".on.";
+    auto const services = w.services();
+    for (auto const& m : w.sent()) {
+        auto const at = m.destination.find(on);
+        if (at == std::string::npos) continue;
+        auto const service = m.destination.substr(0, at);
+        bool const is_here = std::ranges::find(services, service) != services.end();
+        if (is_here && !w.hosts_handler(service, m.destination.substr(at + on.size()))) return m.destination;
+    }
+    return {};
+}
+
+std::string errors_of(simulation& w)
+{
+    std::string text;
+    for (auto const& name : w.services())
+        for (auto const& row : w.service(name).database().session().run(std::string{testing_queries::all_errors}))
+            text.append("  ").append(row["step"].c_str()).append(": ").append(row["error"].c_str()).append(1, '\n');
+    return text;
+}
+
+std::string parked_in(simulation& w)
+{
+    std::string text;
+    for (auto const& name : w.services()) {
+        for (auto const& row : w.service(name).database().session().run(std::string{testing_queries::parked_errors})) {
+            text.append("  ").append(row["step"].c_str()).append(" in ").append(name).append(": ");
+            text.append(row["reason"].c_str()).append(": ").append(row["error"].c_str()).append(1, '\n');
+        }
+    }
+    return text;
 }
 
 std::string difference(std::vector<section> const& expected, std::vector<section> const& found)

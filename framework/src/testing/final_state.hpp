@@ -6,6 +6,7 @@
 #include <skald/testing/proof.hpp>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,8 +34,22 @@ std::vector<section> effects_of(simulation& w, std::vector<effect> const& named)
 /// Everything. Published messages count as effects, however many copies there are.
 final_state final_state_of(simulation& w, std::vector<effect> const& named);
 
-/// The saga's status; empty if there is no saga.
-std::string status_of(final_state const& e);
+/// The key of the saga that a proof starts.
+inline constexpr std::string_view proved_key = "proof";
+
+/// The status of the proved saga, of that definition; empty if there is none. For a message (no definition): of the
+/// first saga that there is.
+std::string status_of(final_state const& e, std::string_view definition);
+
+/// Whether a message handler has completed what it received.
+bool is_completed(final_state const& e, std::string_view service, std::string_view handler);
+
+/// The destination of a message to a handler that its service does not have here. Empty if there is none.
+std::string without_handler(simulation& w);
+
+/// What steps that did not end well said, and what was parked: as lines, now.
+std::string errors_of(simulation& w);
+std::string parked_in(simulation& w);
 
 /// Row by row: `-` for a missing row, `+` for one that should not be there. Empty if nothing differs.
 std::string difference(std::vector<section> const& expected, std::vector<section> const& found);

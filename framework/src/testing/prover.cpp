@@ -1,6 +1,5 @@
 #include "testing/prover.hpp"
 
-#include "skald_testing_queries.hpp"
 #include "testing/lost_members.hpp"
 
 #include <algorithm>
@@ -26,15 +25,6 @@ std::string only_from_environment()
 bool is_of(std::string const& schedule, way const& w)
 {
     return schedule == w.name || schedule.starts_with(w.name + "; ");
-}
-
-std::string step_errors(simulation& w)
-{
-    std::string text;
-    for (auto const& name : w.services())
-        for (auto const& row : w.service(name).database().session().run(std::string{testing_queries::all_errors}))
-            text.append("  ").append(row["step"].c_str()).append(": ").append(row["error"].c_str()).append(1, '\n');
-    return text;
 }
 
 }  // namespace
@@ -149,8 +139,8 @@ bool prover::explore(way const& along)
     auto const wrong = wrong_end(along, first);
     if (!wrong.empty()) {
         auto cause = observations_.cause();
-        if (cause.empty()) cause = "the saga has to end so by itself, with the data and the rows that it was given";
-        auto const errors = step_errors(simulation_);
+        if (cause.empty()) cause = "it has to do all of it by itself, with the data and the rows that it was given";
+        auto const errors = errors_of(simulation_);
         fail(wrong + (errors.empty() ? "" : ". Its steps said:\n" + errors), along.name, "", cause);
         return false;
     }
@@ -182,7 +172,7 @@ bool prover::leaves_session(run_result const& result, std::string const& schedul
 // Checked only for a compensated saga. Its databases are still as it left them.
 bool prover::restores(run_result const& result, std::string const& schedule)
 {
-    if (what_.received || status_of(result.left) != "compensated") return true;
+    if (what_.received || status_of(result.left, what_.definition) != "compensated") return true;
     auto const differing = restoration_->difference();
     if (differing.empty()) return true;
     auto cause = observations_.cause();
@@ -205,7 +195,7 @@ prover::known_way const* prover::known(std::string const& name) const
 bool prover::is_like(way const& along, final_state const& left)
 {
     auto const* const other = known(along.like);
-    if (other == nullptr || status_of(left) == "unknown") return true;
+    if (other == nullptr || status_of(left, what_.definition) == "unknown") return true;
     auto const differing = difference(other->left.effects, left.effects);
     if (differing.empty()) return true;
     auto cause = observations_.cause();
@@ -215,11 +205,22 @@ bool prover::is_like(way const& along, final_state const& left)
     return false;
 }
 
-std::string prover::wrong_end(way const& along, run_result const& result) const
+// Along "forward", all of it has to be done: also by the handlers of what it publishes, which the saga's status does
+// not tell.
+std::string prover::wrong_end(way const& along, run_result const& result)
 {
     if (!result.problem.empty()) return "undisturbed, it did not end: " + result.problem;
-    if (what_.received) return {};  // only a saga has a status: what a message leaves behind says it all
-    auto const status = status_of(result.left);
+    if (auto const nobody = without_handler(simulation_); !nobody.empty())
+        return "undisturbed, a message goes to " + nobody + ", and its service has no handler of that name here";
+    if (along.name == "forward") {
+        if (auto const parked = parked_in(simulation_); !parked.empty())
+            return "undisturbed, a delivery was parked:\n" + parked;
+        auto const& first = what_.plan.front();
+        if (what_.received && !is_completed(result.left, first.service, first.name))
+            return "undisturbed, the handler " + std::string{first.name} + " does not complete";
+    }
+    if (what_.received) return {};  // only a saga has a status
+    auto const status = status_of(result.left, what_.definition);
     if (std::ranges::find(along.final_statuses, status) != along.final_statuses.end()) return {};
     std::string wanted;
     for (auto const& one : along.final_statuses) wanted += (wanted.empty() ? "" : " or ") + one;
@@ -311,7 +312,7 @@ bool prover::passes(known_way const& along, std::vector<disturbance> const& dist
 std::string prover::differs(known_way const& along, run_result const& result) const
 {
     if (!result.problem.empty()) return result.problem;
-    if (options_.may_end_unknown && status_of(result.left) == "unknown") return {};
+    if (options_.may_end_unknown && status_of(result.left, what_.definition) == "unknown") return {};
     auto const own = difference(along.left, result.left);
     if (own.empty() || !along.along.is_cancelled()) return own;
     for (auto const& other : known_)
@@ -351,35 +352,6 @@ void prover::fail(std::string failure, std::string schedule, std::string differe
     proof_.failed_schedule_ = std::move(schedule);
     proof_.difference_ = std::move(difference);
     proof_.cause_ = std::move(cause);
-}
-
-std::size_t proof::schedules() const
-{
-    std::size_t all = 0;
-    for (auto const& [kind, count] : by_kind_) all += count.run;
-    return all;
-}
-
-std::string proof::report() const
-{
-    auto const seconds = std::to_string(time_.count() / 1000) + '.' + std::to_string(time_.count() % 1000 / 100) + " s";
-    auto text = std::to_string(schedules()) + " schedules in " + seconds +
-                (passed() ? ": every one left behind what it should" : ": one did not leave behind what it should");
-    // By what disturbed it, or else by its way: that names a step, and the point in it.
-    auto const disturbed = failed_schedule_.find("; ");
-    if (!passed()) text += ": " + failed_schedule_.substr(disturbed == std::string::npos ? 0 : disturbed + 2);
-    text += '\n';
-    for (auto const& [kind, count] : by_kind_) {
-        text += "  " + kind + ": " + std::to_string(count.run);
-        if (count.not_met > 0) text += " (" + std::to_string(count.not_met) + " in which that point was not reached)";
-        text += '\n';
-    }
-    if (passed()) return text;
-    text += "\nschedule: " + failed_schedule_ + '\n' + failure_;
-    if (!failure_.ends_with('\n')) text += '\n';
-    if (!difference_.empty()) text += "\n- is missing, + should not be there:\n" + difference_;
-    if (!cause_.empty()) text += "\ncause: " + cause_ + '\n';
-    return text + "\nalone: {.only = \"" + failed_schedule_ + "\"}, or SKALD_TESTING_ONLY='" + failed_schedule_ + "'\n";
 }
 
 }  // namespace skald::testing

@@ -53,7 +53,7 @@ private:
     void fail(std::string failure, std::string schedule, std::string difference, std::string cause);
     bool restores(inner::run_result const& result, std::string const& schedule);
     bool leaves_session(inner::run_result const& result, std::string const& schedule);
-    std::string wrong_end(inner::way const& along, inner::run_result const& result) const;
+    std::string wrong_end(inner::way const& along, inner::run_result const& result);
     std::optional<inner::schedule> find(std::string const& name, known_way const*& along) const;
 
     inner::simulation& simulation_;

@@ -79,6 +79,12 @@ public:
             for (auto const& hosted : one->all_hosted()) what(hosted);
     }
 
+    bool hosts_handler(std::string const& service, std::string_view handler) const
+    {
+        auto const at = nodes_.find(service);
+        return at != nodes_.end() && at->second->hosts("", handler);
+    }
+
     /// Throws configuration_error if a step of the plan is not hosted anywhere.
     void require_hosted(scenario const& what) const;
 

@@ -12,9 +12,23 @@ namespace {
 // No saga needs this many; one that loops does.
 constexpr int deliveries_max = 1'000;
 
-constexpr auto saga_key = "proof";
-
 }  // namespace
+
+void require_named(simulation const& w, proof_options const& options)
+{
+    auto const services = w.services();
+    for (auto const& one : options.effects)
+        if (std::ranges::find(services, one.service) == services.end())
+            throw std::invalid_argument{"effects: " + one.service + ": no step of that service is hosted here"};
+    for (auto const& one : options.signals) {
+        bool waits = false;
+        w.for_each_hosted([&](node::hosted const& hosted) {
+            auto const* const work = hosted.as.step->external(true);
+            waits = waits || (hosted.step == one.step && work != nullptr && work->takes_signal());
+        });
+        if (!waits) throw std::invalid_argument{"signals: " + one.step + ": no step of that name waits for one here"};
+    }
+}
 
 test_run::test_run(simulation& w, scenario const& what, proof_options const& options, schedule const& plan)
     : simulation_{w}, what_{what}, options_{options}, plan_{plan}
@@ -32,7 +46,7 @@ run_result test_run::run(observations* watcher)
     simulation_.inspect_sessions(watcher != nullptr);
     if (watcher != nullptr) watcher->watch(simulation_, options_.effects);
     try {
-        simulation_.start(what_, {.key = saga_key, .scope = {}, .deadline = {}});
+        simulation_.start(what_, {.key = std::string{proved_key}, .scope = {}, .deadline = {}});
         play();
     }
     catch (skald::configuration_error const&) {
@@ -93,7 +107,7 @@ bool test_run::gives_signal()
         bool const is_given = std::ranges::find(signalled_, one.step) != signalled_.end();
         if (is_given || one.step == plan_.along.not_signalled || !is_started(one.step)) continue;
         signalled_.push_back(one.step);
-        simulation_.signal({{}, saga_key}, one.step, one.json);
+        simulation_.signal({{}, std::string{proved_key}}, one.step, one.json);
         return true;
     }
     return false;
@@ -109,7 +123,7 @@ bool test_run::is_time_to_cancel()
 void test_run::cancel()
 {
     cancelled_ = true;
-    result_.refused = simulation_.cancel({{}, saga_key});
+    result_.refused = simulation_.cancel({{}, std::string{proved_key}});
     simulation_.pull();
     simulation_.bring_forward([](held const& h) { return h.name.starts_with("control@"); });
 }

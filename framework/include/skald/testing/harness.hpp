@@ -196,7 +196,8 @@ public:
     /// an undisturbed run: every message twice, several times, twice at once, late, and after its neighbour; and a
     /// crash at every point that it reaches. Each of these going forward, with a rejection at each step that may
     /// reject, a fault at each step once and permanently, and a cancel before each step. Rewinds before and after;
-    /// rules of reject_at() and the like don't apply. Throws data_error as start() does.
+    /// rules of reject_at() and the like don't apply. Going forward undisturbed, nothing may be parked. Throws
+    /// data_error as start() does, and std::invalid_argument for a name in the options that is not there.
     template <class Data, step_kind... Kinds>
     proof prove_exactly_once(definition<Data, Kinds...> const& saga, Data const& data,
                              proof_options const& options = {})
@@ -207,11 +208,12 @@ public:
 
     /// The same for sagas that began with an older version, and go on with the services of today: each (definition,
     /// version) of which the recording has a delivery of the first step, with the plan and the data of that delivery.
-    /// Returns one proof for each. Throws as replay_recorded() does, and data_error if no delivery begins a saga.
+    /// Returns one proof for each. Throws as replay_recorded() does, and data_error if no delivery begins a saga, and
+    /// for a step's delivery that can't be read, or begins one with data that is kept elsewhere.
     std::vector<proof> prove_recorded(std::string_view lines, proof_options const& options = {});
 
     /// The same for a message in place of a saga: its handler is disturbed likewise, and made to fail once and
-    /// permanently. What the handler starts runs along.
+    /// permanently. What the handler starts runs along. Undisturbed, the handler has to complete it.
     proof prove_exactly_once(std::string const& service, std::string const& handler, received_message const& what,
                              proof_options const& options = {});
 
