@@ -5,6 +5,7 @@
 #include "mistakes/half_done_compensation.hpp"
 #include "mistakes/own_transaction.hpp"
 #include "mistakes/published_directly.hpp"
+#include "mistakes/remembered_in_memory.hpp"
 #include "mistakes/swallowed_error.hpp"
 #include "mistakes/time_dependent.hpp"
 
@@ -29,7 +30,10 @@ skald::testing::proof prove(Definition const& saga, Step step)
 {
     skald::service orders{"orders"};
     orders.host(saga, steps::create_order, create_order{}).host(saga, steps::confirm_order, confirm_order{});
-    shop_with_mistakes().add(std::move(orders)).add(charging_with(saga, std::move(step))).add(arranging(saga));
+    shop_with_mistakes()
+        .add(std::move(orders))
+        .add([saga, step] { return charging_with(saga, step); })
+        .add(arranging(saga));
     auto const proof = shop_with_mistakes().prove_exactly_once(
         saga, pen(), {.remains = {{"orders", "customer_order"}, {"payments", "charge"}}});
     INFO(proof.report());
@@ -96,6 +100,13 @@ TEST_CASE("a counter in memory is found")
     CHECK(proof.failed_schedule() == "forward");
     CHECK(has(proof.cause(), "something that the process remembers from run to run (a counter, a cache)"));
     CHECK(has(proof.difference(), "o-1/2"));
+}
+
+TEST_CASE("what a compensation remembers in the process is lost in a crash, which is found")
+{
+    auto const proof = prove(named("remembered-in-memory"), mistakes::remembered_in_memory{payments_url});
+    CHECK(has(proof.failed_schedule(), "crash"));
+    CHECK(has(proof.difference(), "payments: wallet"));
 }
 
 TEST_CASE("an effect that depends on the time is found")

@@ -58,7 +58,7 @@ skald::service arranging(Definition const& saga)
 inline std::unique_ptr<skald::testing::harness> make_shop()
 {
     auto shop = std::make_unique<skald::testing::harness>();
-    shop->add(orders()).add(payments()).add(shipping());
+    shop->add(orders).add(payments).add(shipping);
     give_rows(*shop);
     return shop;
 }

@@ -136,7 +136,7 @@ values values_of(new_project const& project)
         {"order", for_each_service(project, "\n    steps::reserve_in_{1}", ",") + ",\n    steps::confirm_in_" +
                       identifier(first)},
         {"includes", for_each_service(project, "#include \"../src/services/{0}.hpp\"\n")},
-        {"adds", for_each_service(project, ".add({1}_service())")},
+        {"adds", for_each_service(project, ".add({1}_service)")},
         {"service_names", for_each_service(project, "\"{0}\"", ", ")},
         {"first", first},
         {"first_id", identifier(first)},

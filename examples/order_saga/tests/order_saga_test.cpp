@@ -17,9 +17,9 @@ skald::testing::harness& shop()
 {
     static skald::testing::harness made;
     static bool const is_furnished = [] {
-        made.add(orders())
-            .add(payments())
-            .add(shipping())
+        made.add(orders)
+            .add(payments)
+            .add(shipping)
             .given("payments", "INSERT INTO wallet VALUES ('ann', 1000)")
             .given("shipping", "INSERT INTO stock VALUES ('pen', 5)");
         return true;

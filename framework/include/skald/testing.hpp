@@ -4,7 +4,7 @@
 //     TEST_CASE("placing an order charges once, whatever is delivered twice or dies half-way")
 //     {
 //         skald::testing::harness shop;  // on the PostgreSQL of DATABASE_URL, in databases of its own
-//         shop.add(orders()).add(payments()).add(shipping());  // the services that your workers run
+//         shop.add(orders).add(payments).add(shipping);  // the services that your workers run
 //         shop.given("payments", "INSERT INTO wallet VALUES ('ann', 1000)");
 //         CHECK(shop.prove_exactly_once(place_order, order{"o-1", "ann", 100}));
 //     }

@@ -65,6 +65,15 @@ harness& harness::add(service what)
     return *this;
 }
 
+harness& harness::add(std::function<service()> make)
+{
+    auto first = make();
+    auto const name = first.name();
+    add(std::move(first));
+    implementation_->all.service(name).makers.push_back(std::move(make));
+    return *this;
+}
+
 harness& harness::given(std::string const& service, std::string_view sql)
 {
     implementation_->all.service(service).given.append(sql).append(";\n");

@@ -1,5 +1,7 @@
 #include "testing/node.hpp"
 
+#include "worker/service_parts.hpp"
+
 #include <skald/errors.hpp>
 
 #include <algorithm>
@@ -38,6 +40,22 @@ void node::host_all()
     steps_ = runtime::registry{config{}.deploy_wait};
     waits_.clear();
     for (auto const& one : hosted_) steps_.add(one.definition, one.step, observed(one));
+}
+
+// The memory of a process ends with it.
+void node::make_anew()
+{
+    if (makers.empty()) return;
+    for (auto const& make : makers) {
+        auto made = make();
+        for (auto& one : made.parts().steps) {
+            auto const known = std::ranges::find_if(hosted_, [&one](hosted const& k) {
+                return k.definition == one.definition && k.step == one.name && k.as.version == one.hosted.version;
+            });
+            if (known != hosted_.end()) known->as = std::move(one.hosted);
+        }
+    }
+    host_all();
 }
 
 runtime::registered_step node::observed(hosted const& one)
@@ -150,6 +168,7 @@ void node::die(memory::memory_transport& transport)
     fault_plan_.raise();
     store_->die();
     outbox_->die();
+    make_anew();
     start(transport);
 }
 

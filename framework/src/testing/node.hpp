@@ -13,6 +13,7 @@
 #include "testing/watched_store.hpp"
 
 #include <skald/config.hpp>
+#include <skald/service.hpp>
 
 #include <chrono>
 #include <functional>
@@ -62,6 +63,9 @@ public:
     /// From the next begin() on, limits the attempts of each step.
     void limit_attempts(int attempts_max) { attempts_max_ = attempts_max; }
 
+    /// Each makes its steps anew when the process starts again.
+    std::vector<std::function<service()>> makers;
+
     std::vector<postgres::migration> migrations;
     std::string given;
 
@@ -109,6 +113,7 @@ private:
     static constexpr std::size_t take_max = 1000;
 
     void host_all();
+    void make_anew();
     void record_hosted();
     runtime::registered_step observed(hosted const& one);
     void enters(std::string const& part) override;

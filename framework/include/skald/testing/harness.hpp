@@ -17,6 +17,7 @@
 
 #include <chrono>
 #include <concepts>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -47,9 +48,15 @@ public:
 
     // --- Setup ---
 
-    /// Runs this service, as a worker does. A service whose code the test does not have can be replaced by one of the
-    /// test's own, with the same name and its steps. If it is there already, what it hosts is added to it.
-    /// Throws configuration_error for a step that is hosted twice.
+    /// Runs the service that `make` returns, as run_service() does with the same function. It is called again after
+    /// each crash: what the steps kept in memory is lost with the process. A service whose code the test does not have
+    /// can be replaced by one of the test's own, with the same name and its steps. If it is there already, what it
+    /// hosts is added to it, and what comes next begins anew, as after rewind().
+    /// Throws configuration_error for a step that is hosted twice, and for migrations once its database has been made.
+    harness& add(std::function<service()> make);
+
+    /// The same for a service that was made already. Its steps and handlers survive crashes, with what they remember: a
+    /// step that loses it in production passes here.
     harness& add(service what);
 
     /// Runs `sql` in the service's database before the first saga, after its migrations.
