@@ -3,6 +3,10 @@
 -- name: may_create_databases
 SELECT rolsuper OR rolcreatedb FROM pg_roles WHERE rolname = current_user
 
+-- Names the session after its run, whatever name the URL gives, and keeps it from being ended while it is idle.
+-- name: register_run
+SELECT set_config('application_name', :name::text, false), set_config('idle_session_timeout', '0', false)
+
 -- Databases of test runs that are over: a run has a session of that name for as long as it lasts.
 -- name: leftovers
 SELECT d.datname

@@ -123,6 +123,18 @@ TEST_CASE("a harness drops its databases, and those of runs that are over, and n
     CHECK(on.count_of(name.substr(0, name.rfind('_'))) == 0);
 }
 
+TEST_CASE("a run whose URL names an application keeps its databases while another begins")
+{
+    std::string url = skald::test::required("DATABASE_URL");
+    url += url.find("://") == std::string::npos ? " application_name=ci" : "?application_name=ci";
+    skald::testing::harness shop{url}, other;
+    shop.add(only_tables("orders", "0001_orders", tables::orders));
+    shop.ask("orders", "SELECT 1");
+    other.add(only_tables("orders", "0001_orders", tables::orders));
+    other.ask("orders", "SELECT 1");
+    CHECK(server{}.count_of(name_in(shop.database_url("orders"))) == 1);
+}
+
 TEST_CASE("a role that may not create databases is told so")
 {
     role const poor{"kit_poor", "NOCREATEDB"};

@@ -1,6 +1,7 @@
 #include "testing/server.hpp"
 
 #include "postgres/conninfo.hpp"
+#include "postgres/literal.hpp"
 #include "skald_testing_queries.hpp"
 
 #include <skald/errors.hpp>
@@ -60,6 +61,7 @@ server::server(std::string const& url)
     if (PQstatus(connection_.get()) != CONNECTION_OK)
         throw configuration_error{std::string{"the test kit needs a PostgreSQL server, which DATABASE_URL names: "} +
                                   PQerrorMessage(connection_.get())};
+    run(postgres::filled_in(testing_queries::register_run{.name = name_}));
     if (run(std::string{testing_queries::may_create_databases}) != rows{"t"})
         throw configuration_error{"the test kit makes databases of its own, and the role of its DATABASE_URL may not: "
                                   "ALTER ROLE ... CREATEDB, or name another role"};
