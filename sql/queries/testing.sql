@@ -107,6 +107,17 @@ SELECT coalesce(string_agg(format('SELECT %L AS effect, to_jsonb(t)::text COLLAT
            AND s.nspname NOT IN ('pg_catalog', 'information_schema', 'skald', 'skald_testing')
            AND s.nspname !~ '^pg_(toast|temp)') AS tables
 
+-- A query whose result is the statement that puts every one of the user's sequences back to where it is now: ROLLBACK does not. Empty if
+-- there are none.
+-- name: every_sequence
+SELECT coalesce('SELECT ''SELECT '' || concat_ws('', '', '
+                || string_agg(format('(SELECT format(%L, %L, last_value, is_called) FROM %s)', 'setval(%L, %s, %L)', name, name), ', ')
+                || ')', '')
+  FROM (SELECT c.oid::regclass::text AS name
+          FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
+         WHERE c.relkind = 'S' AND s.nspname NOT IN ('pg_catalog', 'information_schema', 'skald', 'skald_testing')
+           AND s.nspname !~ '^pg_(toast|temp)') AS sequences
+
 -- For each of the user's tables: a statement that shows its rows without the columns that may differ, each with its primary key if there
 -- is one. `remaining` names tables, and `columns` for each of them such columns as JSON; without any, all of that table may differ.
 -- name: restored_tables

@@ -118,7 +118,7 @@ void node::begin(memory::memory_transport& transport)
     bool const is_another = database_->rewind();
     if (is_another || !store_) {
         store_ = std::make_unique<watched_store>(
-            database_->options(), fault_plan_,
+            *database_, fault_plan_,
             [this] {
                 rules_.committed();
                 wake();

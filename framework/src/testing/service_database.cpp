@@ -76,6 +76,8 @@ void service_database::read_shape()
     shape_ = session().run(std::string{testing_queries::shape})[0][0].c_str();
     starts_with_messages_ = session().run(std::string{testing_queries::has_messages})[0][0].as<bool>();
     every_table_ = session().run(std::string{testing_queries::every_table})[0][0].c_str();
+    every_sequence_ = session().run(std::string{testing_queries::every_sequence})[0][0].c_str();
+    sequences_.clear();
 }
 
 postgres::connection_options service_database::options() const
@@ -153,6 +155,16 @@ std::vector<std::pair<std::string, std::string>> service_database::every_row()
 {
     return every_table_.empty() ? std::vector<std::pair<std::string, std::string>>{}
                                 : pairs(every_table_ + " ORDER BY effect, line");
+}
+
+void service_database::remember_sequences()
+{
+    if (!every_sequence_.empty()) sequences_ = run(std::string_view{every_sequence_})[0][0].c_str();
+}
+
+void service_database::put_sequences_back()
+{
+    if (!sequences_.empty()) session().run(sequences_);
 }
 
 std::optional<std::chrono::milliseconds> service_database::next_due()

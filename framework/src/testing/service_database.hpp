@@ -67,6 +67,10 @@ public:
     /// All rows of all user tables, one entry each: the table, and the row as JSON.
     std::vector<std::pair<std::string, std::string>> every_row();
 
+    /// Where the user's sequences are, and back there: a transaction that is rolled back has moved them on.
+    void remember_sequences();
+    void put_sequences_back();
+
     std::optional<std::chrono::milliseconds> next_due();
     void advance(std::chrono::milliseconds time);
 
@@ -90,6 +94,8 @@ private:
     std::string name_;
     std::string shape_;
     std::string every_table_;
+    std::string every_sequence_;
+    std::string sequences_;  // the statement that puts them back; empty: there is nothing to put back
     bool starts_with_messages_{};
     std::unique_ptr<pqxx::connection> rewinder_;  // null if the role lacks the privilege
     std::unique_ptr<postgres::connection> session_;

@@ -1,15 +1,16 @@
 #include "testing/watched_store.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <utility>
 
 namespace skald::testing::inner {
 
-watched_store::watched_store(postgres::connection_options options, fault_plan& at, std::function<void()> committed,
+watched_store::watched_store(service_database& database, fault_plan& at, std::function<void()> committed,
                              std::function<void(std::string const&, std::string const&)> left)
-    : options_{std::move(options)}, fault_plan_{at}, committed_{std::move(committed)}, left_{std::move(left)},
-      inner_{std::make_unique<postgres::postgres_store>(options_)}
+    : database_{database}, options_{database.options()}, fault_plan_{at}, committed_{std::move(committed)},
+      left_{std::move(left)}, inner_{std::make_unique<postgres::postgres_store>(options_)}
 {}
 
 void watched_store::inspect_sessions(bool does)
@@ -23,12 +24,30 @@ void watched_store::die()
     if (!in_transaction_) return;
     inner_->rollback();
     in_transaction_ = false;
+    undo_sequences();
+}
+
+void watched_store::undo_to_savepoint()
+{
+    inner_->undo_to_savepoint();
+    undo_sequences();
+}
+
+// All runs on one thread: between the beginning of a transaction and its end no other one moves them. So the next
+// attempt of a step gets the numbers that the undone one got, and leaves the same rows.
+void watched_store::undo_sequences() noexcept
+try {
+    database_.put_sequences_back();
+}
+catch (std::exception const&) {
+    // The numbers then differ, which the proof tells.
 }
 
 std::vector<ports::claim_answer> watched_store::begin(std::span<ports::claim_item const> items,
                                                       ports::claim_options const& how)
 {
     fault_plan_.reach(crash_point::before_claim);
+    database_.remember_sequences();
     in_transaction_ = true;
     step_ = items.empty() ? std::string{} : items.front().step;
     auto answers = inner_->begin(items, how);
@@ -77,7 +96,7 @@ void watched_store::rollback() noexcept
     // A dead service can't roll back: its connection goes, and the server rolls back.
     if (fault_plan_.is_dead()) return;
     inner_->rollback();
-    in_transaction_ = false;
+    if (std::exchange(in_transaction_, false)) undo_sequences();
     try {
         report_left_behind();
     }

@@ -3,6 +3,7 @@
 
 #include "postgres/postgres_store.hpp"
 #include "testing/fault_plan.hpp"
+#include "testing/service_database.hpp"
 
 #include <functional>
 #include <memory>
@@ -15,7 +16,8 @@ class watched_store final : public ports::store, private detail::unit_of_work
 {
 public:
     /// `committed` is called right after COMMIT; `left` after a transaction whose step left something in its session.
-    watched_store(postgres::connection_options options, fault_plan& at, std::function<void()> committed,
+    /// `database`: must outlive it.
+    watched_store(service_database& database, fault_plan& at, std::function<void()> committed,
                   std::function<void(std::string const& step, std::string const& what)> left);
 
     void connect() override { inner_->connect(); }
@@ -24,7 +26,7 @@ public:
     ports::request_claim begin_request(ports::claim_item const& item,
                                        std::optional<std::chrono::milliseconds> wait) override;
     void savepoint() override { inner_->savepoint(); }
-    void undo_to_savepoint() override { inner_->undo_to_savepoint(); }
+    void undo_to_savepoint() override;
     detail::unit_of_work& unit() override { return *this; }
     core::instant claimed_at() const override { return inner_->claimed_at(); }
     std::string read_body(core::body_reference const& what) override { return inner_->read_body(what); }
@@ -53,10 +55,12 @@ private:
     std::string const& prepared(std::string_view text) override { return inner_->unit().prepared(text); }
     core::instant now() const override { return inner_->claimed_at() + ahead_; }
 
+    void undo_sequences() noexcept;
     void report_left_behind();
     template <class Commit>
     void finish(Commit commit);
 
+    service_database& database_;
     postgres::connection_options options_;
     fault_plan& fault_plan_;
     std::function<void()> committed_;
