@@ -66,6 +66,34 @@ TEST_CASE("an effect on a connection of the step's own is found")
     CHECK(has(proof.difference(), "payments: wallet"));
 }
 
+TEST_CASE("an effect outside the transaction is found where it does the same each time, which no schedule shows")
+{
+    struct confirm_outside final : skald::retriable_step<order>
+    {
+        explicit confirm_outside(skald::testing::harness& shop) : at{shop} {}
+        skald::forward_outcome execute(skald::step_context&, order&) const override
+        {
+            pqxx::connection own{at.database_url("orders")};
+            pqxx::nontransaction{own}.exec("UPDATE flag SET is_set = true");
+            return skald::done();
+        }
+        skald::testing::harness& at;
+    };
+    constexpr auto confirming = skald::define("confirming", steps::confirm_order);
+    skald::testing::harness shop;
+    skald::service orders{"orders"};
+    orders.migrate("0001_flag", "CREATE TABLE flag (is_set boolean)")
+        .host(confirming, steps::confirm_order, confirm_outside{shop});
+    shop.add(std::move(orders)).given("orders", "INSERT INTO flag VALUES (false)");
+    auto const proof = shop.prove_exactly_once(confirming, pen(), {.quick = true});
+    INFO(proof.report());
+    CHECK_FALSE(proof);
+    CHECK(proof.failed_schedule() == "forward");
+    CHECK(has(proof.cause(), "the step confirm-order made its effect outside its transaction"));
+    CHECK(has(proof.cause(), "{\"is_set\": true}"));
+    CHECK_FALSE(shop.prove_exactly_once(confirming, pen(), {.only = "forward"}));
+}
+
 TEST_CASE("an effect in a transaction of the step's own is found")
 {
     auto const proof = prove(named("own-transaction"), mistakes::own_transaction{payments_url});

@@ -142,9 +142,9 @@ TEST_CASE("a schedule that failed fails alone, by its name in an option or in th
 
     ::setenv("SKALD_TESTING_ONLY", "forward; deliver charge-payment twice", 1);
     auto const from_environment =
-        right_shop().prove_exactly_once(wrong, pen(), {.effects = {{"payments", "SELECT cents FROM wallet"}}});
+        right_shop().prove_exactly_once(right, pen(), {.effects = {{"payments", "SELECT cents FROM wallet"}}});
     ::unsetenv("SKALD_TESTING_ONLY");
-    CHECK(from_environment);  // for the guard absorbs a copy, also of a step that is wrong
+    CHECK(from_environment);
     CHECK(from_environment.by_kind().at("one schedule alone").run == 1);
 }
 

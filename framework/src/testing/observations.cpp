@@ -141,6 +141,12 @@ void observations::collect(simulation& w)
                 add_once(ended_, std::string{row["step"].c_str()});
 }
 
+std::string observations::outside_transaction() const
+{
+    auto const found = std::ranges::find(outside_, false, &seen_outside::elsewhere);
+    return found == outside_.end() ? std::string{} : made_outside(found->step, found->difference);
+}
+
 std::string observations::cause() const
 {
     if (!ended_.empty())

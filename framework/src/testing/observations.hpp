@@ -24,6 +24,9 @@ public:
     /// Collects what the databases recorded of a finished run: which steps ended a transaction, which faulted and how.
     void collect(simulation& w);
 
+    /// What a step was seen to do in a service's database outside its transaction. Empty if nothing was.
+    std::string outside_transaction() const;
+
     /// Describes what was observed: a step that ran COMMIT, one that went on after an SQL error, one whose effects were
     /// visible before COMMIT. Empty if there was nothing.
     std::string cause() const;

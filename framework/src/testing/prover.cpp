@@ -46,8 +46,8 @@ proof prover::prove()
         if (options_.quick && options_.only.empty()) leave_repeated_places();
         planned_ = proof_.schedules() + (options_.quick ? 0 : options_.sampled);
         for (auto const& one : known_) planned_ += one.places.size();
-        if (!options_.only.empty()) run_only();
-        else if (run_systematically() && !options_.quick) run_samples();
+        bool const has_passed = options_.only.empty() ? run_systematically() : run_only();
+        if (has_passed && stays_inside() && options_.only.empty() && !options_.quick) run_samples();
     }
     simulation_.limit_attempts(std::numeric_limits<int>::max());
     proof_.time_ = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began_);
@@ -134,6 +134,7 @@ bool prover::explore(way const& along)
     schedule const clean{along, {}};
     auto const first = test_run{simulation_, what_, options_, clean}.run(&observations_);
     ++proof_.by_kind_["undisturbed"].run;
+    if (outside_in_.empty() && !observations_.outside_transaction().empty()) outside_in_ = along.name;
     if (!leaves_session(first, along.name)) return false;
     if (!first.refused.empty()) return true;  // the saga is past its pivot by then: there is no such way
     auto const wrong = wrong_end(along, first);
@@ -166,6 +167,14 @@ bool prover::leaves_session(run_result const& result, std::string const& schedul
              ". That outlives its transaction, on a connection on which other steps run next. Skald resets the session "
              "before they do, except what is prepared: no step may rely on what another has set, and what one has "
              "prepared is in the next one's way.");
+    return false;
+}
+
+// What is the same twice shows in no schedule; the rows of a step that is stuck, or not yet done, show it.
+bool prover::stays_inside()
+{
+    if (outside_in_.empty()) return true;
+    fail("a step makes its effect outside its transaction", outside_in_, "", observations_.outside_transaction());
     return false;
 }
 

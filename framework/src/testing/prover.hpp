@@ -53,6 +53,7 @@ private:
     void fail(std::string failure, std::string schedule, std::string difference, std::string cause);
     bool restores(inner::run_result const& result, std::string const& schedule);
     bool leaves_session(inner::run_result const& result, std::string const& schedule);
+    bool stays_inside();
     std::string wrong_end(inner::way const& along, inner::run_result const& result);
     std::optional<inner::schedule> find(std::string const& name, known_way const*& along) const;
 
@@ -61,6 +62,7 @@ private:
     proof_options options_;
     inner::observations observations_;
     std::optional<inner::restoration> restoration_;
+    std::string outside_in_;  // the first way in which a step was seen to leave its transaction; empty: none
     std::vector<known_way> known_;
     std::size_t planned_{};  // how many schedules there are, once they are known
     std::chrono::steady_clock::time_point began_{std::chrono::steady_clock::now()}, told_{began_};
