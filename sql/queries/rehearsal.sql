@@ -96,7 +96,7 @@ DECLARE
     rows_of refcursor := 'skald_rehearsal_rows';
 BEGIN
     OPEN rows_of FOR EXECUTE format(
-        $q$SELECT t.ctid::text AS place, to_jsonb(t)::text AS row FROM ONLY %1$s AS t
+        $q$SELECT t.ctid::text AS place, to_jsonb(t.*)::text AS row FROM ONLY %1$s AS t
           WHERE t.ctid >= '(%2$s,0)' AND t.ctid < '(%3$s,0)'
             AND CASE WHEN t.%7$s = '0' OR age(t.%7$s) > age(%4$L::text::xid) THEN false WHEN t.%7$s = %4$L::text::xid THEN true
                      ELSE pg_xact_status((%5$s + (t.%7$s::text::bigint - %5$s %% 4294967296 + 4294967296) %% 4294967296)::text::xid8)
@@ -128,7 +128,7 @@ DECLARE
     rows_of refcursor := 'skald_rehearsal_rows';
 BEGIN
     OPEN rows_of FOR EXECUTE format(
-        $q$SELECT to_jsonb(t)::text AS row FROM jsonb_populate_recordset(NULL::%1$s, %2$L) AS k JOIN ONLY %1$s AS t ON %3$s$q$,
+        $q$SELECT to_jsonb(t.*)::text AS row FROM jsonb_populate_recordset(NULL::%1$s, %2$L) AS k JOIN ONLY %1$s AS t ON %3$s$q$,
         :relation::oid::regclass, :rows::text,
         (SELECT string_agg(format('t.%1$I = k.%1$I', name), ' AND ') FROM jsonb_array_elements_text(:primary_key::text::jsonb) AS name));
 END $do$;

@@ -97,9 +97,10 @@ SELECT EXISTS (SELECT FROM skald.outbox)
 -- name: rewind
 SELECT skald_testing.rewind(:shape::text)
 
--- One statement that shows every one of the user's tables, for tests that name no effects. Empty if there are none.
+-- One statement that shows every one of the user's tables, for tests that name no effects. Empty if there are none. `t.*` is the row also
+-- where a column is named t.
 -- name: every_table
-SELECT coalesce(string_agg(format('SELECT %L AS effect, to_jsonb(t)::text COLLATE "C" AS line FROM %s AS t', name, name),
+SELECT coalesce(string_agg(format('SELECT %L AS effect, to_jsonb(t.*)::text COLLATE "C" AS line FROM %s AS t', name, name),
                            ' UNION ALL ' ORDER BY name), '')
   FROM (SELECT c.oid::regclass::text AS name
           FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
@@ -126,8 +127,8 @@ WITH remaining AS (
       FROM unnest(:remaining::text[], :columns::text[]) AS named (t, c)
 )
 SELECT c.oid::regclass::text AS name,
-       format('SELECT coalesce((SELECT jsonb_object_agg(k, to_jsonb(t) -> k) FROM unnest(%L::text[]) AS k)::text, ''''),
-                      (to_jsonb(t) - %L::text[])::text
+       format('SELECT coalesce((SELECT jsonb_object_agg(k, to_jsonb(t.*) -> k) FROM unnest(%L::text[]) AS k)::text, ''''),
+                      (to_jsonb(t.*) - %L::text[])::text
                  FROM %s AS t',
               ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
                      WHERE i.indrelid = c.oid AND i.indisprimary),

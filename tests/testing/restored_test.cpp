@@ -79,6 +79,21 @@ TEST_CASE("a column that may differ is left out by its name, and no other is")
     CHECK_FALSE(prove(too_little, {{"payments", "public.wallet", {"touched"}}}));
 }
 
+TEST_CASE("a table that has a column named t is compared by all its columns")
+{
+    skald::testing::harness shop;
+    furnish(shop);
+    shop.add(only_tables("payments", "0002_ledger", "CREATE TABLE ledger (t text PRIMARY KEY, cents int)"))
+        .given("payments", "INSERT INTO ledger VALUES ('ann', 0)")
+        .add(charging_with(two, charging{}))
+        .add(arranging(two));
+    undo() = "UPDATE wallet SET cents = cents + 100; UPDATE ledger SET cents = 1";
+    auto const proof = shop.prove_exactly_once(two, pen(), {.only = "reject arrange-shipping"});
+    INFO(proof.report());
+    CHECK_FALSE(proof);
+    CHECK(proof.difference() == "  payments: ledger\n    at {\"t\": \"ann\"}: cents was 0 and is 1\n");
+}
+
 TEST_CASE("what the order example leaves behind is told unless it is named")
 {
     auto const shop = make_shop();
