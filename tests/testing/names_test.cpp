@@ -5,6 +5,8 @@
 
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 using namespace kit_test;
 using skald::testing::crash_point;
@@ -38,6 +40,26 @@ TEST_CASE("a name that no step has, and an end that none can have, are refused w
     for (auto const* const right : {"charge-payment", "charge-payment.compensate", "charge-payment.progress",
                                     "charge-payment.1.receipt", "control@payments", ""})
         shop.crash_at(crash_point::before_confirm, right);
+}
+
+TEST_CASE("what comes too late for a database that has been made is refused, and so is a second watch of one name")
+{
+    using skald::configuration_error;
+    auto const made = make_shop();
+    auto& shop = *made;
+    auto const watched = [] { return std::vector<std::string>{}; };
+    shop.watch({"mails", watched, {}});
+    CHECK_THROWS_WITH_AS(shop.watch({"mails", watched, {}}), doctest::Contains("watch(\"mails\")"),
+                         configuration_error);
+    shop.rewind();
+    CHECK_THROWS_WITH_AS(shop.given("payments", "SELECT 1"), doctest::Contains("given() for payments"),
+                         configuration_error);
+    CHECK_THROWS_WITH_AS(shop.add(only_tables("payments", "0002_more", "SELECT 1")),
+                         doctest::Contains("add() of migrations for payments"), configuration_error);
+    // A service that nobody has named yet gets its database with the next use.
+    shop.add(only_tables("office", "0001_desk", "CREATE TABLE desk (id int)"));
+    shop.deliver_all();
+    CHECK(shop.ask("office", "SELECT * FROM desk").empty());
 }
 
 TEST_CASE("rows print as a check shows them")

@@ -52,10 +52,20 @@ inner::service_database& harness::implementation::database(std::string const& se
     return begun().service(service).database();
 }
 
+void harness::implementation::require_no_database(std::string const& service, std::string const& what)
+{
+    if (all.service(service).has_database())
+        throw configuration_error{what + " for " + service +
+                                  ": its database has been made; call it before the first saga, or make another "
+                                  "harness"};
+}
+
 harness& harness::add(service what)
 {
     auto& all = implementation_->all;
     auto& parts = what.parts();
+    if (!parts.migrations.empty()) implementation_->require_no_database(parts.name, "add() of migrations");
+    all.end();
     // Keeps the services in the order of the plan, whatever the order of the calls.
     for (auto const& one : parts.steps)
         for (auto const& planned : one.plan) all.service(std::string{planned.service});
@@ -76,13 +86,17 @@ harness& harness::add(std::function<service()> make)
 
 harness& harness::given(std::string const& service, std::string_view sql)
 {
+    implementation_->require_no_database(service, "given()");
     implementation_->all.service(service).given.append(sql).append(";\n");
     return *this;
 }
 
 harness& harness::watch(outside_effect what)
 {
-    implementation_->all.outside.push_back(std::move(what));
+    auto& all = implementation_->all.outside;
+    if (std::ranges::find(all, what.name, &outside_effect::name) != all.end())
+        throw configuration_error{"watch(\"" + what.name + "\"): something of that name is watched already"};
+    all.push_back(std::move(what));
     return *this;
 }
 

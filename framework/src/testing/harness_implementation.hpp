@@ -31,6 +31,9 @@ public:
         return true;
     }
 
+    /// Throws configuration_error: `what` would come too late.
+    void require_no_database(std::string const& service, std::string const& what);
+
     inner::service_database& database(std::string const& service);
     message_view view(core::message const& m);
 

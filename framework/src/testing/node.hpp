@@ -69,6 +69,9 @@ public:
     std::vector<postgres::migration> migrations;
     std::string given;
 
+    /// From then on its migrations and what is given are settled.
+    bool has_database() const { return database_ != nullptr; }
+
     /// Creates the database, once.
     service_database& open(server& on);
 

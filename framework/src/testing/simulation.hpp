@@ -101,6 +101,9 @@ public:
     void begin();
     bool has_begun() const { return transport_.has_value(); }
 
+    /// The next use begins anew.
+    void end() { transport_.reset(); }
+
     /// Records, for this run, what steps leave behind in their sessions. The inspection is expensive.
     void inspect_sessions(bool does)
     {

@@ -60,9 +60,10 @@ public:
     harness& add(service what);
 
     /// Runs `sql` in the service's database before the first saga, after its migrations.
+    /// Throws configuration_error once that database has been made.
     harness& given(std::string const& service, std::string_view sql);
 
-    /// What steps do outside their databases, for the proof.
+    /// What steps do outside their databases, for the proof. Throws configuration_error for a name that is taken.
     harness& watch(outside_effect what);
 
     /// A connection string for the service's database. It may change with rewind().
