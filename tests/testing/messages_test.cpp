@@ -157,6 +157,27 @@ TEST_CASE("a message to a handler that its service does not have is told")
           std::string::npos);
 }
 
+TEST_CASE("what a proof's options name has to be there, and a proof that throws leaves the harness as new")
+{
+    skald::testing::harness shop;
+    shop.add([] { return books(); });
+    auto const refused = [&](skald::testing::proof_options const& options, char const* why) {
+        CHECK_THROWS_WITH_AS(static_cast<void>(shop.prove_exactly_once("books", "payment-created", paid(), options)),
+                             why, std::invalid_argument);
+    };
+    refused({.effects = {{"boks", "SELECT 1"}}}, "effects: boks: no step of that service is hosted here");
+    refused({.signals = {{"payment-created", "{}"}}},
+            "signals: payment-created: no step of that name waits for one here");
+    CHECK_THROWS_AS(shop.send("boks", "payment-created", paid()), skald::configuration_error);
+    CHECK_THROWS(static_cast<void>(shop.prove_exactly_once("books", "payment-created", paid(),
+                                                           {.effects = {{"books", "SELECT nothing FROM entry"}}})));
+    shop.send("books", "payment-created", paid());
+    shop.fail("payment-created", 3);
+    shop.run_to_the_end();
+    CHECK(shop.ran("payment-created", 4));
+    CHECK(shop.ask("books", "SELECT id FROM entry ORDER BY 1") == skald::testing::rows{{"message p-1"}, {"p-1"}});
+}
+
 TEST_CASE("a handler that says no to the message proves nothing")
 {
     skald::service s{"books"};

@@ -28,7 +28,7 @@ core::message as_sent(std::string const& service, std::string const& handler, re
 void harness::send(std::string const& service, std::string const& handler, received_message const& what)
 {
     auto& all = implementation_->begun();
-    if (!all.service(service).hosts("", handler))
+    if (!all.hosts_handler(service, handler))
         throw configuration_error{"the service " + service + " has no message handler " + handler +
                                   ": add() it, with on()"};
     all.send_again(as_sent(service, handler, what));

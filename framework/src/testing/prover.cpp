@@ -38,9 +38,20 @@ prover::prover(simulation& w, scenario what, proof_options options)
 proof prover::prove()
 {
     simulation_.require_hosted(what_);
+    require_named(simulation_, options_);
     simulation_.begin();
     restoration_.emplace(simulation_, options_.remains);
     restoration_->remember();
+    struct at_the_end
+    {
+        ~at_the_end()
+        {
+            all.limit_attempts(std::numeric_limits<int>::max());
+            all.rules.observer = nullptr;
+            all.end();
+        }
+        simulation& all;
+    } const restore{simulation_};
     simulation_.limit_attempts(options_.attempts_max);
     if (keeps_all_members() && explore_all()) {
         if (options_.quick && options_.only.empty()) leave_repeated_places();
@@ -49,7 +60,6 @@ proof prover::prove()
         bool const has_passed = options_.only.empty() ? run_systematically() : run_only();
         if (has_passed && stays_inside() && options_.only.empty() && !options_.quick) run_samples();
     }
-    simulation_.limit_attempts(std::numeric_limits<int>::max());
     proof_.time_ = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began_);
     return std::move(proof_);
 }

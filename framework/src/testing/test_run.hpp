@@ -25,6 +25,9 @@ struct run_result
     std::string problem;                                 // why it did not reach its end
 };
 
+/// Throws std::invalid_argument for the name of a service or of a step that is not there.
+void require_named(simulation const& w, proof_options const& options);
+
 /// Threads: one. For one run.
 class test_run
 {
