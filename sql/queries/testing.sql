@@ -168,6 +168,13 @@ SELECT kind, line
         SELECT 'outbox', concat(idempotency_key, ' for ', destination) FROM skald.outbox) AS all_of_it
  ORDER BY 1, 2
 
+-- Around one step alone.
+-- name: mark
+SAVEPOINT skald_alone
+
+-- name: back_to_mark
+ROLLBACK TO SAVEPOINT skald_alone
+
 -- name: transaction
 SELECT pg_current_xact_id_if_assigned()::text
 

@@ -356,7 +356,8 @@ check_result harness::outboxes_are_empty()
 
 step_alone harness::alone(std::string const& service)
 {
-    return step_alone{std::make_unique<step_alone::implementation>(implementation_->database(service).options())};
+    static_cast<void>(implementation_->database(service));
+    return step_alone{std::make_unique<step_alone::implementation>(implementation_->all.service(service))};
 }
 
 proof harness::prove(scenario const& what, proof_options const& options)

@@ -105,6 +105,7 @@ public:
 
     /// Moves the clock of its database and its steps.
     void advance(std::chrono::milliseconds time);
+    std::chrono::milliseconds ahead() const { return ahead_; }
 
     /// There may be something to send.
     void wake() { woken_ = true; }

@@ -6,6 +6,7 @@
 #include <pqxx/pqxx>
 
 #include <array>
+#include <atomic>
 #include <stdexcept>
 #include <utility>
 
@@ -14,11 +15,14 @@ namespace skald::testing {
 step_alone::step_alone(std::unique_ptr<implementation> made) : implementation_{std::move(made)}
 {
     // Uses a key, like a step's transaction: so the store can tell at the end whether it is still the same transaction.
+    // One of its own, since another one may be open.
+    static std::atomic<int> count{0};
     ports::claim_item item;
-    item.saga.key = "alone";
+    item.saga.key = "alone-" + std::to_string(++count);
     item.step = "alone";
     item.fingerprint = core::fingerprint_of("alone");
-    implementation_->store.begin(std::array{item}, {});
+    if (!implementation_->store.begin(std::array{item}, {}).front().held)
+        throw std::logic_error{"the key " + item.saga.key + " is somebody else's"};
     implementation_->began = implementation_->transaction();
 }
 
@@ -41,12 +45,18 @@ std::unique_ptr<call_context> step_alone::call_context_for(step_circumstances co
 std::unique_ptr<step_context> step_alone::context(step_circumstances const& around, bool back)
 {
     core::derived_key const key{around.key, around.step, back ? core::direction::back : core::direction::forward};
-    return std::make_unique<step_context>(implementation_->store.unit(), around.scope, around.key, key.text(),
-                                          around.attempt);
+    implementation_->tx().exec(std::string{testing_queries::mark});
+    return std::make_unique<step_context>(*implementation_, around.scope, around.key, key.text(), around.attempt);
 }
 
-void step_alone::finish(step_context& ctx)
+// Only a step that is done leaves something.
+void step_alone::finish(step_context& ctx, bool is_done)
 {
+    check_transaction();
+    if (!is_done) {
+        implementation_->tx().exec(std::string{testing_queries::back_to_mark});
+        return;
+    }
     for (auto const& sent : ctx.published()) {
         message_view view;
         view.destination = sent.destination;
@@ -56,6 +66,10 @@ void step_alone::finish(step_context& ctx)
         view.name = view.id.substr(view.id.rfind(':') + 1);
         implementation_->published.push_back(std::move(view));
     }
+}
+
+void step_alone::check_transaction()
+{
     std::string now;
     try {
         now = implementation_->transaction();
@@ -73,7 +87,7 @@ void step_alone::finish(step_context& ctx)
 rows step_alone::ask(std::string const& sql)
 {
     rows all;
-    for (auto const& row : implementation_->store.unit().tx().exec(sql)) all.push_back(inner::text_of(row));
+    for (auto const& row : implementation_->tx().exec(sql)) all.push_back(inner::text_of(row));
     return all;
 }
 

@@ -3,6 +3,7 @@
 
 #include "postgres/postgres_store.hpp"
 #include "skald_testing_queries.hpp"
+#include "testing/node.hpp"
 
 #include <skald/testing/step_alone.hpp>
 
@@ -13,15 +14,18 @@
 
 namespace skald::testing {
 
-struct step_alone::implementation
+/// What its steps see of their transaction, with the harness's clock.
+struct step_alone::implementation final : detail::unit_of_work
 {
-    explicit implementation(postgres::connection_options options) : store{std::move(options)} {}
+    explicit implementation(inner::node& service) : at{service}, store{service.database().options()} {}
 
-    std::string transaction()
-    {
-        return store.unit().tx().exec(std::string{testing_queries::transaction})[0][0].c_str();
-    }
+    pqxx::transaction_base& tx() override { return store.unit().tx(); }
+    std::string const& prepared(std::string_view text) override { return store.unit().prepared(text); }
+    core::instant now() const override { return store.claimed_at() + at.ahead(); }
 
+    std::string transaction() { return tx().exec(std::string{testing_queries::transaction})[0][0].c_str(); }
+
+    inner::node& at;
     postgres::postgres_store store;
     std::string began;  // the id of the transaction
     std::vector<message_view> published;

@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace skald::testing {
@@ -36,7 +37,8 @@ struct step_circumstances
 /// What harness::alone() returns.
 ///
 /// Lifetime:    no longer than the harness that made it. Its end rolls everything back.
-/// Transaction: one for everything that it runs. Unusable after a step has thrown.
+/// Transaction: one for everything that it runs. What a step that is not done has written, published and changed in
+///              its data is undone, as in production. Unusable after a step has thrown.
 /// Threads:     one.
 class step_alone
 {
@@ -45,16 +47,15 @@ public:
     step_alone(step_alone&&) noexcept;  // a moved-from object is unusable
     step_alone& operator=(step_alone&&) = delete;
 
-    /// Runs it once, applies its changes to `data`, and returns its outcome. What it throws passes through.
+    /// Runs it once, applies its changes to `data` if it is done, and returns its outcome. What it throws passes
+    /// through.
     /// Throws std::logic_error if the step has ended the transaction itself, or has swallowed an SQL error: it could
     /// not be committed.
     template <class Step, class Data>
     outcome execute(Step const& step, Data& data, step_circumstances const& around = {})
     {
         auto ctx = context(around, false);
-        outcome const said = base<Data>(step).execute(*ctx, data);
-        finish(*ctx);
-        return said;
+        return run(*ctx, data, [&]() -> outcome { return base<Data>(step).execute(*ctx, data); });
     }
 
     /// The same for its compensation.
@@ -65,7 +66,7 @@ public:
         if constexpr (std::is_base_of_v<compensation<Data>, Step>)
             static_cast<compensation<Data> const&>(step).compensate(*ctx, data);
         else static_cast<compensatable_step<Data> const&>(step).compensate(*ctx, data);
-        finish(*ctx);
+        finish(*ctx, true);
     }
 
     // The functions of an external step, or of an external_compensation, which is always done.
@@ -74,7 +75,7 @@ public:
     template <class Step, class Data>
     outcome prepare(Step const& step, Data& data, step_circumstances const& around = {})
     {
-        return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.prepare(ctx, data); });
+        return part<Data>(step, data, around, [&](auto const& s, auto& ctx) { return s.prepare(ctx, data); });
     }
 
     /// Its call, with call_context::attempt() as in `around`. What it throws passes through; heartbeat() does nothing.
@@ -95,14 +96,14 @@ public:
     template <class Step, class Data, class Result>
     outcome settle(Step const& step, Data& data, Result const& result, step_circumstances const& around = {})
     {
-        return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.settle(ctx, data, result); });
+        return part<Data>(step, data, around, [&](auto const& s, auto& ctx) { return s.settle(ctx, data, result); });
     }
 
     /// Its end without a result; also of a wait_step.
     template <class Step, class Data>
     void abandon(Step const& step, Data& data, step_circumstances const& around = {})
     {
-        part<Data>(step, around, [&](auto const& s, auto& ctx) { s.abandon(ctx, data); });
+        part<Data>(step, data, around, [&](auto const& s, auto& ctx) { s.abandon(ctx, data); });
     }
 
     // The functions of a wait_step.
@@ -111,21 +112,21 @@ public:
     template <class Step, class Data>
     outcome begin(Step const& step, Data& data, step_circumstances const& around = {})
     {
-        return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.begin(ctx, data); });
+        return part<Data>(step, data, around, [&](auto const& s, auto& ctx) { return s.begin(ctx, data); });
     }
 
     /// Likewise, of a step that waits.
     template <class Step, class Data, class Signal>
     outcome arrived(Step const& step, Data& data, Signal const& signal, step_circumstances const& around = {})
     {
-        return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.arrived(ctx, data, signal); });
+        return part<Data>(step, data, around, [&](auto const& s, auto& ctx) { return s.arrived(ctx, data, signal); });
     }
 
     /// Likewise, of a step that waits.
     template <class Step, class Data>
     outcome timed_out(Step const& step, Data& data, step_circumstances const& around = {})
     {
-        return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.timed_out(ctx, data); });
+        return part<Data>(step, data, around, [&](auto const& s, auto& ctx) { return s.timed_out(ctx, data); });
     }
 
     /// A query in the same transaction: it sees what the step has written.
@@ -153,17 +154,27 @@ private:
     static constexpr bool is_back = detail::is_external_compensation<Data, Step>;
 
     template <class Data, class Step, class Code>
-    outcome part(Step const& step, step_circumstances const& around, Code code)
+    outcome part(Step const& step, Data& data, step_circumstances const& around, Code code)
     {
         auto ctx = context(around, is_back<Step, Data>);
-        outcome const said = detail::ended([&] { return code(detail::interface_of<Data>(step), *ctx); });
-        finish(*ctx);
+        return run(*ctx, data,
+                   [&] { return detail::ended([&] { return code(detail::interface_of<Data>(step), *ctx); }); });
+    }
+
+    template <class Data, class Code>
+    outcome run(step_context& ctx, Data& data, Code code)
+    {
+        auto before = data;
+        outcome said = code();
+        finish(ctx, said.is_done());
+        if (!said.is_done()) data = std::move(before);
         return said;
     }
 
     static std::unique_ptr<call_context> call_context_for(step_circumstances const& around, bool back);
     std::unique_ptr<step_context> context(step_circumstances const& around, bool back);
-    void finish(step_context& ctx);
+    void finish(step_context& ctx, bool is_done);
+    void check_transaction();
 
     std::unique_ptr<implementation> implementation_;
 };
