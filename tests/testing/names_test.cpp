@@ -35,6 +35,8 @@ TEST_CASE("a name that no step has, and an end that none can have, are refused w
     crash(crash_point::after_call, "charge-payment", "that is a point of a call, and no call is named so");
     crash(crash_point::before_call, "", "that is a point of a call");
     crash(crash_point::after_step, "charge-payment.progress", "no step's code runs for a message of that name");
+    crash(crash_point::before_claim, "charge-payment.progress", "nothing is claimed for a message of that name");
+    crash(crash_point::after_claim, "control@payments", "nothing is claimed for a message of that name");
     crash(crash_point::before_publish, "charge-payment.settle", "the relay sends messages, and this is none");
     crash(crash_point::before_publish, "control@office", "no step of that name");
     for (auto const* const right : {"charge-payment", "charge-payment.compensate", "charge-payment.progress",

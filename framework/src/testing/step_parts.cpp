@@ -121,8 +121,12 @@ void require_reachable(simulation const& all, crash_point point, std::string_vie
     if (is_of_relay(point) && is_second_part(name))
         refuse(what, "the relay sends messages, and this is none; name the step or report that follows from it", {});
     if (!is_sent(all, name)) static_cast<void>(part_named(all, what, name));
-    if (point == crash_point::after_step && !is_one_of(name, parts))
-        refuse(what, "no step's code runs for a message of that name", {});
+    bool const is_of_claim = point == crash_point::before_claim || point == crash_point::after_claim;
+    if ((point == crash_point::after_step || is_of_claim) && !is_one_of(name, parts))
+        refuse(what,
+               is_of_claim ? "nothing is claimed for a message of that name"
+                           : "no step's code runs for a message of that name",
+               {});
 }
 
 }  // namespace skald::testing::inner
