@@ -154,6 +154,19 @@ TEST_CASE("data as version 1 and 2 sent it runs through every schedule of the bu
     CHECK_THROWS_WITH_AS(kit->prove_recorded(recorded_1), doctest::Contains("none begins a saga"), skald::data_error);
 }
 
+TEST_CASE("a recorded delivery whose beginning can't be read, or is kept elsewhere, is told by its id")
+{
+    auto const kit = make_rentals<3, 3>();
+    auto const refused = [&](std::string const& part, std::string const& instead, char const* why) {
+        auto lines = began_with_1;
+        lines.replace(lines.find(part), part.size(), instead);
+        CHECK_THROWS_WITH_AS(kit->prove_recorded(lines + began_with_2), doctest::Contains(why), skald::data_error);
+    };
+    refused("x-saga-itinerary", "x-saga-itinerery", "the recorded delivery k:reserve can't be read: header ");
+    refused(R"("headers":{)", R"("headers":{"skald-body":"sha256:00",)",
+            "the recorded delivery k:reserve begins a saga whose data is kept elsewhere");
+}
+
 TEST_CASE("a proof names the members of older data that an upcast loses, except for those that are named")
 {
     skald::testing::harness kit;

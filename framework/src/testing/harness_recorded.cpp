@@ -55,10 +55,16 @@ beginnings beginnings_in(std::vector<core::message> const& messages)
 {
     beginnings found;
     for (auto const& one : messages) {
-        if (one.destination != service_of(one) || core::reference_in(one)) continue;
+        if (one.destination != service_of(one) || one.type.starts_with("skald.")) continue;  // no step's
         auto const read = core::read_envelope(one);
+        if (auto const* const no = std::get_if<core::refusal>(&read))
+            throw data_error{"the recorded delivery " + one.id + " can't be read: " + no->why + "; leave its line out"};
         auto const* const e = std::get_if<core::envelope>(&read);
-        if (e == nullptr || e->itinerary.position != core::position{core::direction::forward, 0}) continue;
+        if (e->itinerary.position != core::position{core::direction::forward, 0}) continue;
+        if (core::is_kept_elsewhere(one))
+            throw data_error{"the recorded delivery " + one.id +
+                             " begins a saga whose data is kept elsewhere; record one that has its data, or leave its "
+                             "line out"};
         found.try_emplace({e->definition, e->version}, *e, one.body);
     }
     if (found.empty())
