@@ -192,12 +192,13 @@ SELECT step, coalesce(error, '') AS error FROM skald.idempotency WHERE status <>
 -- name: parked_errors
 SELECT coalesce(nullif(step, ''), handler) AS step, reason, error FROM skald.parked ORDER BY id
 
--- In milliseconds, below 0 if it is overdue; NULL where nothing waits.
+-- In milliseconds, below 0 if it is overdue; NULL where nothing waits. What waits for a saga that is paused comes back for ever.
 -- name: next_due
 SELECT ceil(extract(epoch FROM min(due_at) - clock_timestamp()) * 1000)::bigint
-  FROM (SELECT due_at FROM skald.outbox
+  FROM (SELECT scope, aggregateid AS key, due_at FROM skald.outbox
         UNION ALL
-        SELECT s.due_at FROM skald.started s JOIN skald.idempotency i USING (scope, key, step) WHERE i.status <> 'unknown') AS waiting
+        SELECT scope, key, s.due_at FROM skald.started s JOIN skald.idempotency i USING (scope, key, step) WHERE i.status <> 'unknown') AS waiting
+ WHERE NOT EXISTS (SELECT FROM skald.control c WHERE c.scope = waiting.scope AND c.key = waiting.key AND c.action = 'pause')
 
 -- name: started
 SELECT s.scope, s.key, s.step, s.kind, s.in_doubt, s.calls, coalesce(s.error, '') AS error,

@@ -153,7 +153,8 @@ std::size_t harness::run_to_the_end()
         all.advance(*due);
         count += deliver_all();
         if (count > deliveries_max)
-            throw std::runtime_error{"the deliveries do not end: " + std::to_string(count) + " were processed"};
+            throw std::runtime_error{"the deliveries do not end: " + std::to_string(count) +
+                                     " were processed, and the last that was sent is " + sent().back().name};
     }
     return count;
 }

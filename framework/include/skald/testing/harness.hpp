@@ -105,7 +105,7 @@ public:
     std::size_t deliver_all();
 
     /// The same, also moving the clock on to what is due later, until nothing is left but calls of which nobody knows
-    /// what they did. Returns how many there were.
+    /// what they did, and sagas that are paused. Returns how many there were.
     std::size_t run_to_the_end();
 
     /// Moves the clock forward by `time`.
