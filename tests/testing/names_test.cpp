@@ -64,6 +64,25 @@ TEST_CASE("what comes too late for a database that has been made is refused, and
     CHECK(shop.ask("office", "SELECT * FROM desk").empty());
 }
 
+TEST_CASE("sagas of one key in two scopes are told apart")
+{
+    auto const made = make_shop();
+    auto& shop = *made;
+    for (auto const* const scope : {"north", "south"}) {
+        auto o = pen();
+        o.id = scope;
+        shop.start(place_order, o, {.key = "k", .scope = scope});
+    }
+    shop.reject_at("arrange-shipping");
+    CHECK(shop.saga_is("k", "running", "north"));
+    CHECK_FALSE(shop.saga_is("k", "running"));
+    shop.deliver_all();
+    for (auto const* const scope : {"north", "south"}) {
+        CHECK(shop.saga_is("k", "compensated", scope));
+        CHECK(shop.applied_once("k", "charge-payment", scope));
+    }
+}
+
 TEST_CASE("rows print as a check shows them")
 {
     std::ostringstream text;

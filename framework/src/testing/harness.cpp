@@ -283,20 +283,20 @@ rows harness::ask(std::string const& service, std::string const& sql)
     return implementation_->database(service).ask(sql);
 }
 
-check_result harness::saga_is(std::string const& key, std::string_view status)
+check_result harness::saga_is(std::string const& key, std::string_view status, std::string const& scope)
 {
-    auto const is = saga(key);
+    auto const is = saga(key, scope);
     if (is.status == status) return check_result::success();
     std::string text = "the saga " + key + " is expected to be " + std::string{status};
     if (is.status.empty()) return check_result::failure(text + ", and there is no such saga");
     text += ", and it is " + is.status + (is.reason.empty() ? "" : " (" + is.reason + ')') + ". Its steps:";
-    auto const steps = records(key);
+    auto const steps = records(key, scope);
     for (auto const& r : steps)
         text.append("\n  ").append(r.step).append(" in ").append(r.service).append(": ").append(r.status).append(
             r.error.empty() ? "" : ", " + r.error);
     if (steps.empty()) text += " none";
     for (auto const& s : started())
-        if (s.key == key) text.append("\n  ").append(in_words(s));
+        if (s.key == key && s.scope == scope) text.append("\n  ").append(in_words(s));
     std::vector<std::string> names;
     for (auto const& m : waiting()) names.push_back(m.name);
     return check_result::failure(text + "\n  waiting to be delivered: " + list(names));
@@ -328,13 +328,13 @@ check_result harness::ran(std::string_view step, std::size_t times) const
                                  " times. Ran: " + list(all));
 }
 
-check_result harness::applied_once(std::string const& key, std::string_view step)
+check_result harness::applied_once(std::string const& key, std::string_view step, std::string const& scope)
 {
     auto const derived = key + ':' + std::string{step};
     auto const& applied = implementation_->all.rules.applied;
-    auto const it = applied.find(derived);
+    auto const it = applied.find({scope, derived});
     int const count = it == applied.end() ? 0 : it->second;
-    auto const all = records(key);
+    auto const all = records(key, scope);
     auto const record = std::ranges::find(all, step, &record_view::step);
     bool const completed = record != all.end() && record->status == "completed";
     if (completed && count == 1) return check_result::success();

@@ -184,7 +184,7 @@ void node::process(ports::delivery const& d)
     auto one = process_->route(d);
     for (int tries = 0;;) {
         fault_plan_.enter(name);
-        rules_.pending.clear();
+        rules_.pending = {};
         auto const result = process_->executor().run({&one, 1});
         if (result.processed()) break;
         one.put_back(result.not_processed->why, result.not_processed->then, true);
@@ -206,7 +206,7 @@ bool node::go_on()
 void node::enters(std::string const& part)
 {
     fault_plan_.enter(part);
-    rules_.pending.clear();
+    rules_.pending = {};
 }
 
 // The runtime takes whatever a call throws for the call's own error; also a crash.

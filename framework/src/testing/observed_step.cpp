@@ -60,7 +60,7 @@ private:
     void before(std::string const& name)
     {
         ++rules_.runs[name];
-        rules_.pending.clear();
+        rules_.pending = {};
         if (rules_.observer != nullptr) rules_.observer->before(name);
     }
 
@@ -79,7 +79,7 @@ private:
     // What begins or gives up a step does not complete it.
     void ran(part of, step_context& ctx)
     {
-        if (of == part::whole || of == part::settle) rules_.pending = ctx.key();
+        if (of == part::whole || of == part::settle) rules_.pending = {ctx.scope(), ctx.key()};
     }
 
     std::string name_;

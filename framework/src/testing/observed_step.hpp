@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace skald::testing::inner {
 
@@ -39,15 +40,16 @@ struct script
     std::map<std::string, int> refusals;            // how many calls do not reach the other system
     std::map<std::string, int> faulted;             // how many have, by name and derived key; of looks and ends
     std::map<std::string, int> runs;
-    std::map<std::string, int> applied;       // transactions committed after the step's code ran, by derived key
-    std::string pending;                      // the derived key of a step that ran but is not committed
-    std::map<std::string, std::string> left;  // what they left in their sessions, and what to do instead
-    step_observer* observer{};                // null: nobody looks
+    std::map<std::pair<std::string, std::string>, int>
+        applied;                                  // transactions committed after the step's code ran, by derived key
+    std::pair<std::string, std::string> pending;  // the scope and the derived key of a step that ran; none: empty
+    std::map<std::string, std::string> left;      // what they left in their sessions, and what to do instead
+    step_observer* observer{};                    // null: nobody looks
 
     void committed()
     {
-        if (!pending.empty()) ++applied[pending];
-        pending.clear();
+        if (!pending.second.empty()) ++applied[pending];
+        pending = {};
     }
 
     void clear() { *this = {}; }

@@ -177,7 +177,7 @@ public:
     // --- Expectations ---
 
     /// Its saga_view::status.
-    check_result saga_is(std::string const& key, std::string_view status);
+    check_result saga_is(std::string const& key, std::string_view status, std::string const& scope = {});
 
     /// How many messages of that name are in sent().
     check_result was_sent(std::string_view name, std::size_t times = 1) const;
@@ -188,7 +188,7 @@ public:
     check_result ran(std::string_view step, std::size_t times) const;
 
     /// Its record says `completed`, and exactly one transaction that completed it was committed.
-    check_result applied_once(std::string const& key, std::string_view step);
+    check_result applied_once(std::string const& key, std::string_view step, std::string const& scope = {});
 
     /// No service has a message that the broker has not confirmed.
     check_result outboxes_are_empty();
