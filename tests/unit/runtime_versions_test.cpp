@@ -1,12 +1,21 @@
 // Which step a message of which version goes to, and what waits for another process.
+#include "runtime/delivery_recording.hpp"
 #include "runtime/deploy_wait.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/task.hpp"
+#include "support/recording_logger.hpp"
+#include "support/temporary_file.hpp"
 
 #include <skald/errors.hpp>
 #include <skald/skald.hpp>
 
 #include <doctest/doctest.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
+#include <sys/resource.h>
 
 using namespace std::chrono_literals;
 using namespace skald;
@@ -186,4 +195,44 @@ TEST_CASE("a step that is hosted with an old version alone can't read the data o
     CHECK(complaint([&] {
               worker{std::move(depot), {}};
           }).find("step weigh of send is hosted with an older version alone, and version 2 has another form") == 0);
+}
+
+TEST_CASE("a line for which the disk has no room is taken out of the recording again, and logged with the reason")
+{
+    struct room_for
+    {
+        explicit room_for(std::size_t bytes)
+        {
+            ::getrlimit(RLIMIT_FSIZE, &was);
+            ::rlimit const small{bytes, was.rlim_max};
+            ::setrlimit(RLIMIT_FSIZE, &small);
+        }
+        ~room_for()
+        {
+            ::setrlimit(RLIMIT_FSIZE, &was);
+            std::signal(SIGXFSZ, handler);
+        }
+        ::rlimit was{};
+        void (*handler)(int) = std::signal(SIGXFSZ, SIG_IGN);
+    };
+    auto const text_of = [](std::string const& file) {
+        std::ifstream in{file};
+        return std::string{std::istreambuf_iterator<char>{in}, {}};
+    };
+    runtime::registry steps;
+    steps.add("send", "pack", hosted(1));
+    steps.add("send", "weigh", hosted(1));
+    test::temporary_file const file{""};
+    test::recording_logger log;
+    runtime::delivery_recording recording{file.path(), log};
+    recording.note(runtime::route(delivery("pack", 1), "depot", steps));
+    auto const whole = text_of(file.path());
+    REQUIRE(whole.ends_with('\n'));
+    {
+        room_for const few{whole.size() + 10};
+        recording.note(runtime::route(delivery("weigh", 1), "depot", steps));
+    }
+    CHECK(text_of(file.path()) == whole);
+    CHECK(log.has("there was room for a part of the line only"));
+    CHECK(log.count("delivery.not_recorded") == 1);
 }

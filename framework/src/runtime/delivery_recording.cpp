@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace skald::runtime {
@@ -35,8 +36,17 @@ void delivery_recording::note(task const& t)
         return;
     auto const line = core::write_recorded(t.delivery.message) + '\n';
     // In one piece: another process may append to the same file.
-    if (::write(descriptor_, line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
-    log_.warning("delivery.not_recorded", {{"file", file_}, {"error", std::strerror(errno)}});
+    auto const written = ::write(descriptor_, line.data(), line.size());
+    if (written == static_cast<ssize_t>(line.size())) return;
+    std::string const why = written < 0 ? std::strerror(errno) : "there was room for a part of the line only";
+    // With a torn line in it, nothing of the file could be read. What another process has appended since stays.
+    struct stat is
+    {};
+    auto const end = ::lseek(descriptor_, 0, SEEK_CUR);
+    if (written > 0 && ::fstat(descriptor_, &is) == 0 && is.st_size == end &&
+        ::ftruncate(descriptor_, end - written) != 0)
+        log_.warning("delivery.not_recorded", {{"file", file_}, {"error", "its last line is torn: remove it"}});
+    log_.warning("delivery.not_recorded", {{"file", file_}, {"error", why}});
     ::close(descriptor_);
     descriptor_ = -1;
 }
