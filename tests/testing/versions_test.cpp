@@ -180,6 +180,51 @@ TEST_CASE("a proof names the members of older data that an upcast loses, except 
     CHECK(kit.prove_exactly_once(rental_version<2>::plan, rental_2{"1", "ann", "", {}}, quickly));
 }
 
+namespace {
+
+enum class parcel_state { fresh, sent };
+NLOHMANN_JSON_SERIALIZE_ENUM(parcel_state, {{parcel_state::fresh, "fresh"}, {parcel_state::sent, "sent"}})
+
+struct parcel_1
+{
+    std::string id, note;
+    parcel_state state{};
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(parcel_1, id, note, state)
+
+struct parcel_2
+{
+    std::string id, note;
+    parcel_state condition{};
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(parcel_2, id, note, condition)
+
+class handing_out final : public pivot_step<parcel_2>
+{
+    outcome execute(step_context&, parcel_2&) const override { return done(); }
+};
+
+}  // namespace
+
+TEST_CASE("an upcast that carries an enum over under another name is not accused of losing it, whichever value it has")
+{
+    static constexpr pivot<parcel_1> was{"hand-out", "stock"};
+    static constexpr pivot<parcel_2> is{"hand-out", "stock"};
+    static constexpr auto older = define("parcels", was);
+    static constexpr auto newer = define("parcels", is).versioned(2, upcast<parcel_1, parcel_2>([](parcel_1 const& p) {
+                                                                      return parcel_2{p.id, p.note, p.state};
+                                                                  }));
+    service s{"stock"};
+    s.host(newer, is, handing_out{});
+    skald::testing::harness kit;
+    kit.add(std::move(s));
+    for (auto const state : {parcel_state::fresh, parcel_state::sent}) {
+        auto const said = kit.prove_exactly_once(older, parcel_1{"1", "gift", state}, {.quick = true});
+        INFO(said.report());
+        CHECK(said);
+    }
+}
+
 TEST_CASE("a recording that the new build can't read says which delivery, and why; one of a step that is gone, too")
 {
     auto const kit = make_rentals<3, 3>();

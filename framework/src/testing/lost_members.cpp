@@ -34,6 +34,15 @@ catch (std::exception const&) {
     return true;
 }
 
+// NLOHMANN_JSON_SERIALIZE_ENUM reads whatever it does not know as its first value, and a number as well, which no text
+// does: of such a member nobody here knows another value.
+bool may_be_of_enum(runtime::step_message const& m, json data, json::json_pointer const& at, json const& made)
+{
+    if (!data[at].is_string()) return false;
+    data[at] = 7;
+    return !makes_a_difference(m, data, made);
+}
+
 }  // namespace
 
 std::vector<std::string> lost_members(runtime::registry const& steps, scenario const& what, std::string_view step)
@@ -50,9 +59,10 @@ std::vector<std::string> lost_members(runtime::registry const& steps, scenario c
     for (auto const& [pointer, value] : members.items()) {
         auto const other = another_value(value);
         if (other.is_null()) continue;
+        json::json_pointer const at{pointer};
         auto altered = data;
-        altered[json::json_pointer{pointer}] = other;
-        if (!makes_a_difference(m, altered, made)) lost.push_back(pointer);
+        altered[at] = other;
+        if (!makes_a_difference(m, altered, made) && !may_be_of_enum(m, data, at, made)) lost.push_back(pointer);
     }
     return lost;
 }
