@@ -44,6 +44,17 @@ TEST_CASE("a rehearsal of a step that throws says what it threw, and that it wou
     CHECK(table_of(report, "public.effect").is_null());
 }
 
+TEST_CASE("a rehearsed step may hand data to the same service that no message holds")
+{
+    waiting_depot d;
+    auto const report = d.rehearsed([](auto&, auto& p) {
+        p.id.assign(2 * 1024 * 1024, 'n');
+        return skald::done();
+    });
+    CHECK(report["ends"] == "done");
+    CHECK(d.db().one("SELECT count(*) FROM skald.body") == "0");
+}
+
 TEST_CASE("a step that runs COMMIT commits nothing in a rehearsal")
 {
     waiting_depot d;

@@ -1,8 +1,12 @@
 // A rehearsal says what a step would do, and leaves nothing of it behind.
 #include "support/rehearsed.hpp"
 #include "support/stepped_shop.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
 
 using nlohmann::json;
 using skald::test::every_row;
@@ -45,6 +49,18 @@ public:
     }
 
     skald::service payments{"payments"}, orders{"orders"};
+};
+
+constexpr std::size_t two_mib = 2 * 1024 * 1024;
+
+struct adds_two_mib final : skald::compensatable_step<order_saga::order>
+{
+    skald::outcome execute(skald::step_context&, order_saga::order& o) const override
+    {
+        o.customer.assign(two_mib, 'n');
+        return skald::done();
+    }
+    void compensate(skald::step_context&, order_saga::order&) const override {}
 };
 
 }  // namespace
@@ -118,6 +134,25 @@ TEST_CASE("a parked delivery that can't be replayed is not rehearsed either, and
     for (auto const* const part : {"its key was used before with another body", "drop it", "--data FILE"})
         CHECK_THROWS_WITH_AS(s.rehearsed("1:charge-payment"), doctest::Contains(part), skald::configuration_error);
     CHECK(s.rehearsed("1:charge-payment", delivery.message.body)["ends"] == "done");
+}
+
+TEST_CASE("data that has become large is rehearsed with the service's own settings of large bodies, and kept nowhere")
+{
+    rehearsed_shop s;
+    s.park_charge();
+    skald::service large{"payments"};
+    large.host(order_saga::place_order, order_saga::steps::charge_payment, adds_two_mib{});
+    skald::test::temporary_directory const place;
+    skald::config settings;
+    settings.body_store = "directory:" + place.path().string();
+    auto const report = rehearse(large, s.db().url(), "1:charge-payment", "", {}, settings);
+    CHECK(report["ends"] == "done");
+    CHECK(std::ranges::any_of(report["messages"], [](auto const& m) {
+        return m["id"] == "1:arrange-shipping" && m["body"].template get_ref<std::string const&>().size() > two_mib;
+    }));
+    for (auto const& one : std::filesystem::recursive_directory_iterator{place.path()})
+        CHECK(one.file_size() < two_mib);
+    CHECK(says(rehearse(large, s.db().url(), "1:charge-payment")["error"], "set SKALD_BODY_STORE in both"));
 }
 
 TEST_CASE("a rehearsal with data does not make a service the home of a saga that was started elsewhere")

@@ -1,9 +1,8 @@
 // A service of a test whose steps are rehearsed, and its tables before and after.
 #pragma once
 
-#include "rehearsal/rehearsal.hpp"
 #include "support/database.hpp"
-#include "worker/service_parts.hpp"
+#include "worker/rehearsal_command.hpp"
 
 #include <skald/skald.hpp>
 
@@ -15,16 +14,11 @@ namespace skald::test {
 
 /// As `SERVICE --rehearse KEY:STEP` does it.
 inline nlohmann::json rehearse(service& of, std::string const& url, std::string const& key,
-                               std::string const& scope = {}, std::optional<std::string> data = {})
+                               std::string const& scope = {}, std::optional<std::string> data = {},
+                               config settings = {})
 {
-    runtime::registry steps;
-    std::vector<rehearsal::hosted_plan> plans;
-    for (auto const& one : of.parts().steps) {
-        steps.add(one.definition, one.name, one.hosted);
-        plans.push_back({one.definition, one.hosted.version, one.plan, one.name});
-    }
-    return rehearsal::rehearse({core::parse_derived_key(key).value(), scope, std::move(data)}, of.name(), {.url = url},
-                               steps, plans);
+    settings.database_url = url;
+    return worker_detail::rehearse({core::parse_derived_key(key).value(), scope, std::move(data)}, of, settings);
 }
 
 inline bool says(nlohmann::json const& report, std::string const& part)

@@ -1,5 +1,6 @@
 #include "rehearsal/rehearsal.hpp"
 
+#include "core/body_reference.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/transition.hpp"
@@ -50,6 +51,15 @@ std::string text_of(json const& from, char const* name)
     return it == from.end() || !it->is_string() ? std::string{} : it->get<std::string>();
 }
 
+// The message's own, or the one that it refers to, if that would be kept with it.
+std::string const& body_of(core::message const& m, ports::changes const& changes)
+{
+    auto const kept = core::reference_in(m);
+    for (auto const& one : changes.bodies)
+        if (kept && one.bytes && one.what.fingerprint == kept->fingerprint) return *one.bytes;
+    return m.body;
+}
+
 json messages_of(ports::changes const& changes)
 {
     auto all = json::array();
@@ -60,8 +70,9 @@ json messages_of(ports::changes const& changes)
                   {"id", m.id},
                   {"delay_ms", one.delay.count()},
                   {"headers", json::parse(postgres::write_headers(m.headers))}};
-        if (core::is_storable_text(m.body)) sent["body"] = m.body;
-        else sent["body_hex"] = core::to_hex(m.body);
+        auto const& body = body_of(m, changes);
+        if (core::is_storable_text(body)) sent["body"] = body;
+        else sent["body_hex"] = core::to_hex(body);
         all.push_back(std::move(sent));
     }
     return all;
@@ -148,7 +159,7 @@ postgres::connection_options with_short_wait(postgres::connection_options option
 }  // namespace
 
 json rehearse(wanted const& what, std::string const& service, postgres::connection_options options,
-              runtime::registry const& steps, std::span<hosted_plan const> plans)
+              runtime::body_rules bodies, runtime::registry const& steps, std::span<hosted_plan const> plans)
 {
     options = with_short_wait(std::move(options));
     source found;
@@ -168,7 +179,7 @@ json rehearse(wanted const& what, std::string const& service, postgres::connecti
 
     observer watch{options};
     rolled_back_store store{options, found.preparation, watch};
-    runtime::memory_source out;
+    runtime::memory_source out{{.bodies = std::move(bodies)}};
     last_event log;
     auto const from = std::chrono::steady_clock::now();
     auto const result = runtime::executor{service, store, out, log, std::mt19937_64{std::random_device{}()}}.run(one);

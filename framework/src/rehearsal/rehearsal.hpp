@@ -6,6 +6,7 @@
 
 #include "core/identity.hpp"
 #include "postgres/connection.hpp"
+#include "runtime/large_bodies.hpp"
 #include "runtime/registry.hpp"
 
 #include <skald/definition.hpp>
@@ -36,11 +37,11 @@ struct wanted
 };
 
 /// Returns what the step would do, and how it would end (docs/rehearsal.md has the members). Leaves every table as it
-/// was; what the step does outside its transaction it does.
+/// was; what the step does outside its transaction it does. `bodies`: as the service's workers have them.
 /// Throws: configuration_error if there is nothing to rehearse, with what to do; pqxx::failure, ports::fault if the
 /// database is away.
 nlohmann::json rehearse(wanted const& what, std::string const& service, postgres::connection_options options,
-                        runtime::registry const& steps, std::span<hosted_plan const> plans);
+                        runtime::body_rules bodies, runtime::registry const& steps, std::span<hosted_plan const> plans);
 
 /// The same for people.
 std::string in_words(nlohmann::json const& report);

@@ -63,7 +63,7 @@ std::optional<rehearsal_command> take_rehearsal(std::vector<std::string>& argume
     return command;
 }
 
-int run_rehearsal(rehearsal_command const& command, service& of, config const& settings)
+nlohmann::json rehearse(rehearsal::wanted const& what, service& of, config const& settings)
 {
     auto& parts = of.parts();
     runtime::registry steps;
@@ -73,13 +73,18 @@ int run_rehearsal(rehearsal_command const& command, service& of, config const& s
         if (one.hosted.version == steps.find(one.definition, one.name)->version)
             plans.push_back({one.definition, one.hosted.version, one.plan, one.name});
     auto bodies = make_body_store(parts.name, "rehearsal", settings, parts.bodies);
-    auto const report = rehearsal::rehearse(command.what, parts.name,
-                                            {.url = settings.database_url,
-                                             .application_name = "skald/" + parts.name + "/rehearsal",
-                                             .statement_timeout = settings.statement_timeout,
-                                             .commit_timeout = settings.commit_timeout,
-                                             .bodies = std::move(bodies)},
-                                            steps, plans);
+    return rehearsal::rehearse(what, parts.name,
+                               {.url = settings.database_url,
+                                .application_name = "skald/" + parts.name + "/rehearsal",
+                                .statement_timeout = settings.statement_timeout,
+                                .commit_timeout = settings.commit_timeout,
+                                .bodies = std::move(bodies)},
+                               body_rules_of(parts.name, settings), steps, plans);
+}
+
+int run_rehearsal(rehearsal_command const& command, service& of, config const& settings)
+{
+    auto const report = rehearse(command.what, of, settings);
     auto const text = command.as_json ? report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n'
                                       : rehearsal::in_words(report);
     std::fputs(text.c_str(), stdout);

@@ -23,7 +23,11 @@ struct rehearsal_command
 /// for one of the others without it.
 std::optional<rehearsal_command> take_rehearsal(std::vector<std::string>& arguments);
 
-/// Prints the report to standard output. Returns the exit code: 0 if the step would be done, 1 if it would end in any
+/// Runs the step as the service's workers would with these settings. Returns the report; throws as
+/// rehearsal::rehearse().
+nlohmann::json rehearse(rehearsal::wanted const& what, service& of, config const& settings);
+
+/// Prints that report to standard output. Returns the exit code: 0 if the step would be done, 1 if it would end in any
 /// other way.
 int run_rehearsal(rehearsal_command const& command, service& of, config const& settings);
 
