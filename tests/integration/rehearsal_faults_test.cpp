@@ -112,3 +112,13 @@ TEST_CASE("a rehearsal of a step that another transaction has at this moment say
     REQUIRE(report["waited_for"].size() == 1);
     CHECK(report["waited_for"][0]["pid"] == other.backendpid());
 }
+
+TEST_CASE("a message of a newer version waits in a rehearsal as it would in the service, for as long as that waits")
+{
+    waiting_depot d;
+    d.db().run("UPDATE skald.outbox SET headers = headers || '{\"x-saga-version\": \"2\"}'");
+    auto const never = [](auto&, auto&) -> skald::outcome { throw std::logic_error{"it ran"}; };
+    CHECK(d.rehearsed(never)["ends"] == "awaits_deploy");
+    d.settings.deploy_wait = std::chrono::seconds{0};
+    CHECK(d.rehearsed(never)["ends"] == "parked");
+}

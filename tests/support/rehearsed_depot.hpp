@@ -34,7 +34,7 @@ public:
         of.host(send, steps::load, scripted_pivot{load});
         of.host(send, steps::sign, scripted_retriable{sign});
         auto const before = compares_rows ? every_row(db()) : "";
-        auto report = rehearse(of, url.empty() ? db().url() : url, key);
+        auto report = rehearse(of, url.empty() ? db().url() : url, key, "", {}, settings);
         CHECK((compares_rows ? every_row(db()) : "") == before);
         return report;
     }
@@ -48,6 +48,7 @@ public:
     undo_script undo_pack = [](auto&, auto&) {};
     int attempts_max{3};
     bool compares_rows{true};
+    config settings;
     std::string url;  // instead of the database's own
 };
 

@@ -42,12 +42,13 @@ std::string fate_of(std::string const& saga)
 
 std::string sentence_of(json const& report)
 {
-    constexpr std::array<sentences, 15> all{{
+    constexpr std::array<sentences, 16> all{{
         {"done", "done: it would be completed"},
         {"started", "started: its first transaction would be committed, and it would go on with its "},
         {"rejected", "rejected"},
         {"snoozed", "snoozed: it would run again later"},
         {"failed", "failed: it would be tried again"},
+        {"awaits_deploy", "it would wait for a process that knows its step or its version of the saga"},
         {"attempts_exhausted", "failed for the last time"},
         {"parked", "parked: the saga would be stuck"},
         {"duplicate", "a duplicate: it would not run"},

@@ -66,7 +66,7 @@ std::optional<rehearsal_command> take_rehearsal(std::vector<std::string>& argume
 nlohmann::json rehearse(rehearsal::wanted const& what, service& of, config const& settings)
 {
     auto& parts = of.parts();
-    runtime::registry steps;
+    runtime::registry steps{settings.deploy_wait};
     std::vector<rehearsal::hosted_plan> plans;
     for (auto const& one : parts.steps) steps.add(one.definition, one.name, one.hosted);
     for (auto const& one : parts.steps)  // of several versions, the newest
