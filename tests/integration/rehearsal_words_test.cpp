@@ -45,6 +45,8 @@ TEST_CASE("the words say how the step would end, and what becomes of the saga: o
     d.db().run("UPDATE skald.idempotency SET status = 'retrying' WHERE step = 'weigh'");
     d.db().run("INSERT INTO skald.control (scope, key, home, action) VALUES ('', 'k', 'depot', 'cancel')");
     CHECK(ends("k:weigh") == "cancelled: it would not run; the saga would compensate");
+    d.db().run("UPDATE skald.control SET action = 'close'");
+    CHECK(ends("k:weigh") == "closed: it would not run, and would be parked");
     d.db().run("DELETE FROM skald.control; "
                "UPDATE skald.outbox SET headers = headers || '{\"x-saga-version\": \"2\"}'");
     CHECK(ends("k:weigh") == "it would wait for a process that knows its step or its version of the saga");

@@ -91,8 +91,10 @@ std::string end_of(json const& event, std::vector<ports::claim_answer> const& cl
     auto const name = text_of(event, "event");
     if (name == "step.put_back" && !claimed.empty()) return name_of(claimed.front().result);
     if (name == "step.completed") return "done";
-    if (name == "delivery.parked" && !claimed.empty() && claimed.front().result == ports::claim_result::mismatch)
-        return "mismatch";
+    if (name == "delivery.parked" && !claimed.empty()) {
+        auto const met = claimed.front().result;
+        if (met == ports::claim_result::mismatch || met == ports::claim_result::closed) return name_of(met);
+    }
     return name.substr(name.find('.') + 1);  // "step.rejected", "delivery.parked"
 }
 
