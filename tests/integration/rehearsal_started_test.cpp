@@ -130,3 +130,16 @@ TEST_CASE("a rehearsal of a step whose saga has ended says so, and not what woul
     CHECK_FALSE(report.contains("saga"));
     CHECK(says(report["notes"].dump(), "the saga has ended: it is completed since "));
 }
+
+TEST_CASE("the compensation of a step that has begun and not ended is not rehearsed either")
+{
+    parked_shop s;
+    auto const& db = s.at("payments").db;
+    db.run("UPDATE skald.idempotency SET status = 'unknown', key = 'order 1' WHERE step = 'charge-payment'");
+    skald::service with_call{"payments"};
+    with_call.host(place_order, steps::charge_payment, calls{}, gives_back{});
+    for (auto const* const part : {"order 1:charge-payment has begun since", "`skald started list --key 'order 1'`"})
+        CHECK_THROWS_WITH_AS(rehearse(with_call, db.url(), "order 1:charge-payment.compensate", "",
+                                      R"({"id":"1","customer":"ada","sku":"tea","quantity":1,"cents":12})"),
+                             doctest::Contains(part), skald::configuration_error);
+}

@@ -2,6 +2,7 @@
 
 #include "core/body_reference.hpp"
 #include "core/envelope.hpp"
+#include "core/shell_word.hpp"
 #include "postgres/stored_message.hpp"
 #include "skald_rehearsal_queries.hpp"
 
@@ -70,17 +71,25 @@ private:
                 fmt::format("this is the database of {}, and not of {}: check DATABASE_URL", owner, service_)};
     }
 
+    // What a compensation undoes must have ended too.
     void find_record()
     {
-        auto const rows = ask<queries::record_of_step>();
-        if (rows.empty()) return;
-        status_ = rows[0]["status"].c_str();
-        since_ = rows[0]["at"].c_str();
+        read_record(what_.key.step);
         if (status_ == "started" || status_ == "unknown")
             throw configuration_error{fmt::format(
                 "{} has begun since {}: its first transaction is committed, and what it waits for is in `skald started "
                 "list --key {}`",
-                what_.key.text(), since_, what_.key.key)};
+                core::derived_key{what_.key.key, what_.key.step, core::direction::forward}.text(), since_,
+                core::shell_word(what_.key.key))};
+        if (step_ != what_.key.step) read_record(step_);
+    }
+
+    void read_record(std::string const& step)
+    {
+        auto const rows = connection_.run(
+            filled_in(queries::record_of_step{.scope = what_.scope, .key = what_.key.key, .step = step}));
+        status_ = rows.empty() ? "" : rows[0]["status"].c_str();
+        since_ = rows.empty() ? "" : rows[0]["at"].c_str();
     }
 
     bool is_decided() const { return status_ == "completed" || status_ == "rejected" || status_ == "cancelled"; }
