@@ -10,12 +10,16 @@ SELECT set_config('skald.counted_before', coalesce((
     SELECT jsonb_object_agg(relid::text, jsonb_build_array(n_tup_ins, n_tup_upd, n_tup_del))
       FROM pg_catalog.pg_stat_xact_all_tables WHERE n_tup_ins + n_tup_upd + n_tup_del > 0), '{}')::text, true);
 
--- The newest parked delivery of the step, of those that can be sent again if there are any; and why it can't be, if so.
+-- The newest parked delivery of the step, of those that can be sent again if there are any; and why it can't be, if so. One that is
+-- forged, or that anybody may have sent, is not run even to see what it would do. `option`: what a replay of it needs.
 -- name: parked_of_step
 SELECT p.id, p.reason, (SELECT name FROM skald.service) AS destination, p.message_id, p.type, p.content_type,
-       encode(p.body, 'hex') AS body, p.headers::text AS headers, r.refusal
-  FROM skald.parked p CROSS JOIN LATERAL skald.refusal(p, NULL, true) AS r(refusal)
- WHERE (p.scope, p.key, p.step) = (:scope::text, :key::text, :step::text)
+       encode(p.body, 'hex') AS body, p.headers::text AS headers, r.refusal,
+       CASE WHEN skald.refusal(p, NULL, false) IS NOT NULL THEN ' --yes' ELSE '' END AS option
+  FROM skald.parked p
+ CROSS JOIN LATERAL (SELECT CASE WHEN p.reason = 'unsigned' THEN format('parked delivery %s: it has no signature: find out who sent it', p.id)
+                                 ELSE skald.refusal(p, NULL, p.reason <> 'forged') END) AS r(refusal)
+ WHERE (p.scope, p.key, p.step, p.handler) = (:scope::text, :key::text, :step::text, '')
  ORDER BY r.refusal IS NOT NULL, p.id DESC LIMIT 1
 
 -- What `skald parked replay` would send: the row that it leaves in the outbox. In a transaction that is rolled back.

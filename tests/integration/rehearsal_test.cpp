@@ -241,3 +241,34 @@ TEST_CASE("a rehearsal in the database of another service is refused")
     CHECK_THROWS_WITH_AS(rehearse(s.payments, s.at("orders").db.url(), "1:charge-payment"),
                          doctest::Contains("check DATABASE_URL"), skald::configuration_error);
 }
+
+TEST_CASE("a parked delivery that an outsider may have sent is not rehearsed, and not taken for the genuine one")
+{
+    rehearsed_shop s;
+    s.park_charge();
+    auto const id = s.db().one("SELECT id FROM skald.parked");
+    auto const as = [&](std::string const& reason) {
+        s.db().run("UPDATE skald.parked SET reason = '" + reason + "' WHERE id = " + id);
+    };
+    for (std::string const reason : {"unsigned", "forged"})
+        s.db().run("INSERT INTO skald.parked (scope, key, step, reason, error, message_id, type, content_type, body, "
+                   "headers, attempts, fingerprint) SELECT scope, key, step, '" +
+                   reason +
+                   "', error, message_id, type, content_type, "
+                   "convert_to(replace(convert_from(body, 'UTF8'), '100', '1'), 'UTF8'), headers, attempts, "
+                   "sha256(reason::bytea) FROM skald.parked WHERE id = " +
+                   id);
+    auto report = s.rehearsed("1:charge-payment");
+    CHECK(report["from"] == "parked delivery " + id);
+    CHECK(table_of(report, "public.wallet")["rows"][0]["after"]["cents"] == 900);
+    CHECK(says(report["notes"], "`skald parked replay " + id + "`;"));
+    as("transaction_ended");
+    CHECK(says(s.rehearsed("1:charge-payment")["notes"], "`skald parked replay " + id + " --yes`;"));
+    s.db().run("DELETE FROM skald.parked WHERE reason IN ('unsigned', 'forged')");
+    as("unsigned");
+    for (auto const* const part : {"it has no signature", "--data FILE"})
+        CHECK_THROWS_WITH_AS(s.rehearsed("1:charge-payment"), doctest::Contains(part), skald::configuration_error);
+    as("forged");
+    CHECK_THROWS_WITH_AS(s.rehearsed("1:charge-payment"), doctest::Contains("its signature is not valid"),
+                         skald::configuration_error);
+}

@@ -125,8 +125,8 @@ private:
         if (!replayed.empty()) found.message = message_of(replayed[0]);
         connection_.run("ROLLBACK");
         found.preparation = put_back;
-        found.notes.push_back(
-            fmt::format("as after `skald parked replay {}`; it was parked as {}", id, rows[0]["reason"].c_str()));
+        found.notes.push_back(fmt::format("as after `skald parked replay {}{}`; it was parked as {}", id,
+                                          rows[0]["option"].c_str(), rows[0]["reason"].c_str()));
         return found;
     }
 
