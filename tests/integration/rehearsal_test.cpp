@@ -272,3 +272,16 @@ TEST_CASE("a parked delivery that an outsider may have sent is not rehearsed, an
     CHECK_THROWS_WITH_AS(s.rehearsed("1:charge-payment"), doctest::Contains("its signature is not valid"),
                          skald::configuration_error);
 }
+
+TEST_CASE("a message of a handler is not rehearsed, and the refusal says that handlers are not")
+{
+    rehearsed_shop s;
+    s.park_charge();
+    s.db().run("UPDATE skald.parked SET key = 'm-1', step = 'payment-created', handler = 'payment-created'");
+    CHECK_THROWS_WITH_AS(s.rehearsed("m-1:payment-created"), doctest::Contains("hosts no step payment-created"),
+                         skald::configuration_error);
+    s.payments.on<order_saga::order>("payment-created", [](skald::message_context&, order_saga::order const&) {});
+    CHECK_THROWS_WITH_AS(s.rehearsed("m-1:payment-created"),
+                         doctest::Contains("payment-created is a message handler: only steps are rehearsed"),
+                         skald::configuration_error);
+}

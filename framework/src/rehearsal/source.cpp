@@ -34,6 +34,7 @@ public:
     source find()
     {
         check_owner();
+        refuse_handler();
         find_record();
         auto found = what_.data ? std::optional<source>{} : parked();
         if (!found && !what_.data) found = waiting();
@@ -69,6 +70,12 @@ private:
         if (owner != service_)
             throw configuration_error{
                 fmt::format("this is the database of {}, and not of {}: check DATABASE_URL", owner, service_)};
+    }
+
+    void refuse_handler() const
+    {
+        if (std::ranges::any_of(plans_, [this](auto const& one) { return is_hosted(one) && one.definition.empty(); }))
+            throw configuration_error{fmt::format("{} is a message handler: only steps are rehearsed", what_.key.step)};
     }
 
     // What a compensation undoes must have ended too.
