@@ -1,5 +1,6 @@
 // Rehearsals of steps that fail, wait, or try to commit.
 #include "support/rehearsed_depot.hpp"
+#include "support/server_setting.hpp"
 
 #include <doctest/doctest.h>
 
@@ -121,4 +122,15 @@ TEST_CASE("a message of a newer version waits in a rehearsal as it would in the 
     CHECK(d.rehearsed(never)["ends"] == "awaits_deploy");
     d.settings.deploy_wait = std::chrono::seconds{0};
     CHECK(d.rehearsed(never)["ends"] == "parked");
+}
+
+TEST_CASE("a rehearsal that meets a duplicate commits nothing, and so waits for no standby")
+{
+    waiting_depot d;
+    d.db().run("UPDATE skald.idempotency SET attempts = 7 WHERE step = 'weigh'");
+    skald::test::absent_standby const away;
+    d.settings.commit_timeout = d.settings.statement_timeout = std::chrono::seconds{1};
+    auto const report = d.rehearsed([](auto&, auto&) { return skald::done(); });
+    INFO(report.dump(2));
+    CHECK(report["ends"] == "duplicate");
 }

@@ -318,7 +318,8 @@ bool postgres_store::wait_for_standbys_if_met(std::span<ports::claim_answer cons
     bool const met_one = std::ranges::any_of(answers, [](auto const& a) {
         return !a.held && (a.result == ports::claim_result::duplicate || a.result == ports::claim_result::cancelled);
     });
-    if (std::exchange(has_waited_, false) || !has_standbys_ || !met_one) return false;
+    bool const commits = opening_.empty();  // a rehearsal does not, and acts on nothing that it meets
+    if (std::exchange(has_waited_, false) || !has_standbys_ || !met_one || !commits) return false;
     connection_->run("ROLLBACK");
     stage_ = stage::none;
     connection_->run("BEGIN READ WRITE;" + execute("wait_for_standbys") + "COMMIT");

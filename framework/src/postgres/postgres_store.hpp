@@ -73,7 +73,8 @@ public:
     /// From the next transaction on, as connection_options::inspects_every_session.
     void inspect_every_session(bool does) { options_.inspects_every_session = does; }
 
-    /// From the next transaction on: what runs after BEGIN and before the claim. For a rehearsal.
+    /// From the next transaction on: what runs after BEGIN and before the claim. For a rehearsal, which commits
+    /// nothing: no claim of it waits for the standbys.
     void set_opening(std::string text) { opening_ = std::move(text); }
 
     /// For readers in the same layer or above: the connection, connected.
