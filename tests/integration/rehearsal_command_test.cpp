@@ -1,13 +1,16 @@
-// The arguments of `SERVICE --rehearse`, and which are left for the settings.
+// The arguments of `SERVICE --rehearse`, which are left for the settings, and its exit codes.
 #include "worker/rehearsal_command.hpp"
 
 #include <skald/errors.hpp>
 
 #include <doctest/doctest.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 using skald::worker_detail::take_rehearsal;
@@ -62,4 +65,22 @@ TEST_CASE("data that is no JSON, or that no saga can have, is refused with its f
                              skald::configuration_error);
     }
     std::filesystem::remove(pattern);
+}
+
+TEST_CASE("a rehearsal exits with 1 if its database is away, and fails if its report can't be written")
+{
+    skald::service of{"payments"};
+    skald::worker_detail::rehearsal_command const command{
+        .what = {.key = skald::core::parse_derived_key("1:pay").value()}};
+    skald::config settings;
+    settings.database_url = "host=/nowhere";
+    CHECK(skald::worker_detail::run_rehearsal(command, of, settings) == 1);
+    std::fflush(stdout);
+    int const out = ::dup(STDOUT_FILENO), full = ::open("/dev/full", O_WRONLY);
+    ::dup2(full, STDOUT_FILENO);
+    CHECK_THROWS_WITH_AS(skald::worker_detail::run_rehearsal(command, of, settings),
+                         doctest::Contains("the report can't be written: No space left"), std::runtime_error);
+    ::dup2(out, STDOUT_FILENO);
+    ::close(full);
+    ::close(out);
 }

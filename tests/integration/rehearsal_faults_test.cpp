@@ -134,3 +134,19 @@ TEST_CASE("a rehearsal that meets a duplicate commits nothing, and so waits for 
     INFO(report.dump(2));
     CHECK(report["ends"] == "duplicate");
 }
+
+TEST_CASE("a rehearsal without its database ends in a report that says so")
+{
+    waiting_depot d;
+    auto url = d.db().url();
+    d.url = url.replace(url.rfind('/'), std::string::npos, "/no_such_database");
+    auto const report = d.rehearsed("k:weigh");
+    INFO(report.dump(2));
+    CHECK(report["ends"] == "unavailable");
+    CHECK(says(report, "no_such_database"));
+    CHECK(report["tables"].is_null());
+    auto const words = skald::rehearsal::in_words(report);
+    INFO(words);
+    CHECK(words.starts_with("k:weigh, not rehearsed\n"));
+    CHECK(words.find("nothing") == std::string::npos);
+}

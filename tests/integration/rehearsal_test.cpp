@@ -285,3 +285,17 @@ TEST_CASE("a message of a handler is not rehearsed, and the refusal says that ha
                          doctest::Contains("payment-created is a message handler: only steps are rehearsed"),
                          skald::configuration_error);
 }
+
+TEST_CASE("a rehearsal that can't read a parked delivery for a lock says which session holds it")
+{
+    rehearsed_shop s;
+    s.park_charge();
+    pqxx::connection other{s.db().url()};
+    pqxx::work holding{other};
+    holding.exec("SELECT FROM skald.parked FOR UPDATE");
+    auto const report = rehearse(s.payments, s.db().url(), "1:charge-payment");
+    INFO(report.dump(2));
+    CHECK(report["ends"] == "locked");
+    REQUIRE(report["waited_for"].size() == 1);
+    CHECK(report["waited_for"][0]["pid"] == other.backendpid());
+}

@@ -118,3 +118,14 @@ TEST_CASE("the words have each row, what is not listed, each message and each lo
     CHECK_MESSAGE(text.find('\x1b') == std::string::npos, "what others wrote does not reach the terminal as it is");
     CHECK(text.find(" after 50 ms: ff\n") != std::string::npos);
 }
+
+TEST_CASE("the words do not say that nothing would be written where that is not known")
+{
+    waiting_depot d;
+    auto report = d.rehearsed([](auto&, auto&) { return skald::done(); });
+    report["tables"] = nullptr;
+    auto const text = in_words(report);
+    INFO(text);
+    CHECK(has_line(text, "  what it would write is not known"));
+    CHECK(text.find("would write nothing") == std::string::npos);
+}

@@ -42,7 +42,7 @@ std::string fate_of(std::string const& saga)
 
 std::string sentence_of(json const& report)
 {
-    constexpr std::array<sentences, 16> all{{
+    constexpr std::array<sentences, 17> all{{
         {"done", "done: it would be completed"},
         {"started", "started: its first transaction would be committed, and it would go on with its "},
         {"rejected", "rejected"},
@@ -58,6 +58,7 @@ std::string sentence_of(json const& report)
         {"closed", "closed: it would not run, and would be parked"},
         {"in_flight", "in flight: another transaction has the step at this moment"},
         {"locked", "it waits for a lock that another session holds"},
+        {"unavailable", "the database was away, or refused"},
         {"transaction_ended", "it ran COMMIT or ROLLBACK itself, and would be parked"},
     }};
     auto end = one_of(all, report["ends"].get<std::string>());
@@ -108,24 +109,33 @@ void add_locks(std::string& text, json const& report)
                             shown(by["transaction_seconds"]), shown(by["query"]));
 }
 
+void add_work(std::string& text, json const& report)
+{
+    text += fmt::format("  took: {:.1f} ms, {:.1f} ms of it in the step\n", report["took_ms"].get<double>(),
+                        report["step_ms"].get<double>());
+    if (report["tables"].is_null()) text += "  what it would write is not known\n";
+    else text += report["tables"].empty() ? "  would write nothing\n" : "  would write:\n";
+    for (auto const& table : report["tables"]) add_rows(text, table);
+    text += report["messages"].empty() ? "  would send nothing\n" : "  would send:\n";
+    add_messages(text, report["messages"]);
+}
+
 }  // namespace
 
 std::string in_words(json const& report)
 {
-    auto text = fmt::format("{} of {}, rehearsed with {}\n", shown(report["key"]), shown(report["definition"]),
-                            shown(report["from"]));
+    bool const has_run = report.contains("from");
+    auto text = has_run ? fmt::format("{} of {}, rehearsed with {}\n", shown(report["key"]),
+                                      shown(report["definition"]), shown(report["from"]))
+                        : fmt::format("{}, not rehearsed\n", shown(report["key"]));
     for (auto const& note : report["notes"]) text += fmt::format("  note: {}\n", shown(note));
     text += fmt::format("  ends: {}\n", sentence_of(report));
     for (auto const* name : {"reason", "error"})
         if (report.contains(name)) add_lines(text, report[name].get<std::string>());
-    text += fmt::format("  took: {:.1f} ms, {:.1f} ms of it in the step\n", report["took_ms"].get<double>(),
-                        report["step_ms"].get<double>());
-    text += report["tables"].empty() ? "  would write nothing\n" : "  would write:\n";
-    for (auto const& table : report["tables"]) add_rows(text, table);
-    text += report["messages"].empty() ? "  would send nothing\n" : "  would send:\n";
-    add_messages(text, report["messages"]);
+    if (has_run) add_work(text, report);
     if (!report["locks"].empty() || !report["waited_for"].empty()) text += "  locks:\n";
     add_locks(text, report);
+    if (!has_run) return text;
     return text + "  Everything in the transaction was rolled back; what the step does outside it has happened.\n";
 }
 

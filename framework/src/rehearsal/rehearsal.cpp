@@ -4,6 +4,7 @@
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/transition.hpp"
+#include "postgres/faults.hpp"
 #include "postgres/header_json.hpp"
 #include "rehearsal/rolled_back_store.hpp"
 #include "rehearsal/source.hpp"
@@ -13,6 +14,7 @@
 #include <skald/errors.hpp>
 
 #include <fmt/format.h>
+#include <pqxx/except>
 
 #include <array>
 #include <chrono>
@@ -158,28 +160,28 @@ postgres::connection_options with_short_wait(postgres::connection_options option
     return options;
 }
 
-}  // namespace
-
-json rehearse(wanted const& what, std::string const& service, postgres::connection_options options,
-              runtime::body_rules bodies, runtime::registry const& steps, std::span<hosted_plan const> plans)
+// Of a rehearsal that has not come to its step: what that would write or send is not known.
+json report_of_nothing(wanted const& what, std::string const& service)
 {
-    options = with_short_wait(std::move(options));
-    source found;
-    {
-        postgres::connection c{options};
-        found = find_source(c, what, service, plans);
-    }
+    return {{"key", what.key.text()},     {"scope", what.scope}, {"service", service},
+            {"notes", json::array()},     {"step_ms", 0.0},      {"took_ms", 0.0},
+            {"tables", nullptr},          {"messages", nullptr}, {"locks", json::array()},
+            {"waited_for", json::array()}};
+}
+
+void run(json& report, source const& found, std::string const& service, postgres::connection_options const& options,
+         runtime::body_rules bodies, runtime::registry const& steps, observer& watch)
+{
     std::array one{task_of(found.message, service, steps)};
     auto const* const step = one.front().step();
-    json report{{"key", what.key.text()}, {"scope", what.scope},
-                {"service", service},     {"definition", step->envelope.definition},
-                {"from", found.from},     {"notes", found.notes}};
+    report["definition"] = step->envelope.definition;
+    report["from"] = found.from;
+    report["notes"] = found.notes;
     bool const does_batches = step->hosted != nullptr && step->is_forward() && step->hosted->step->does_batches();
     if (does_batches)
         report["notes"].push_back(
             "it runs alone, by execute(); deliveries that arrive together run by execute_batch()");
 
-    observer watch{options};
     rolled_back_store store{options, found.preparation, watch};
     runtime::memory_source out{{.bodies = std::move(bodies)}};
     last_event log;
@@ -197,9 +199,34 @@ json rehearse(wanted const& what, std::string const& service, postgres::connecti
     report["tables"] = store.seen().tables;
     report["locks"] = store.seen().locks;
     report["messages"] = messages_of(store.changes());
-    report["waited_for"] = watch.blockers();
-    if (auto const& why = store.seen().why_incomplete; !why.empty())
+    if (auto const& why = store.seen().why_incomplete; !why.empty()) {
         report["notes"].push_back("what it wrote is not listed, or not all of it: " + why);
+        if (store.seen().tables.empty()) report["tables"] = nullptr;
+    }
+}
+
+}  // namespace
+
+json rehearse(wanted const& what, std::string const& service, postgres::connection_options options,
+              runtime::body_rules bodies, runtime::registry const& steps, std::span<hosted_plan const> plans)
+{
+    options = with_short_wait(std::move(options));
+    auto report = report_of_nothing(what, service);
+    std::optional<observer> watch;
+    try {
+        source found;
+        {
+            postgres::connection c{options};
+            watch.emplace(options).watch(c.raw().backendpid());
+            found = find_source(c, what, service, plans);
+        }
+        run(report, found, service, options, std::move(bodies), steps, *watch);
+    }
+    catch (pqxx::failure const& error) {
+        report["ends"] = postgres::says_blocked() ? "locked" : "unavailable";
+        report["error"] = error.what();
+    }
+    if (watch) report["waited_for"] = watch->blockers();
     return report;
 }
 

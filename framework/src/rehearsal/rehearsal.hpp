@@ -38,8 +38,8 @@ struct wanted
 
 /// Returns what the step would do, and how it would end (docs/rehearsal.md has the members). Leaves every table as it
 /// was; what the step does outside its transaction it does. `bodies`: as the service's workers have them.
-/// Throws: configuration_error if there is nothing to rehearse, with what to do; pqxx::failure, ports::fault if the
-/// database is away.
+/// Throws: configuration_error if there is nothing to rehearse, with what to do. That the database is away, or that
+/// another session has locked what a rehearsal reads first, is in the report.
 nlohmann::json rehearse(wanted const& what, std::string const& service, postgres::connection_options options,
                         runtime::body_rules bodies, runtime::registry const& steps, std::span<hosted_plan const> plans);
 

@@ -9,7 +9,10 @@
 #include <skald/detail/data.hpp>
 #include <skald/errors.hpp>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <stdexcept>
 #include <utility>
 
 namespace skald::worker_detail {
@@ -87,7 +90,8 @@ int run_rehearsal(rehearsal_command const& command, service& of, config const& s
     auto const report = rehearse(command.what, of, settings);
     auto const text = command.as_json ? report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n'
                                       : rehearsal::in_words(report);
-    std::fputs(text.c_str(), stdout);
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+        throw std::runtime_error{std::string{"the report can't be written: "} + std::strerror(errno)};
     return report["ends"] == "done" || report["ends"] == "started" ? 0 : 1;
 }
 

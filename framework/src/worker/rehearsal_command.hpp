@@ -28,7 +28,7 @@ std::optional<rehearsal_command> take_rehearsal(std::vector<std::string>& argume
 nlohmann::json rehearse(rehearsal::wanted const& what, service& of, config const& settings);
 
 /// Prints that report to standard output. Returns the exit code: 0 if the step would be done, 1 if it would end in any
-/// other way.
+/// other way. Throws also if it can't be printed.
 int run_rehearsal(rehearsal_command const& command, service& of, config const& settings);
 
 extern char const* const rehearsal_help;
