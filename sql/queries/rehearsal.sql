@@ -69,9 +69,9 @@ SELECT status::text AS status, skald.instant(finished_at) AS at
 -- name: undecide
 DELETE FROM skald.idempotency WHERE (scope, key, step) = (:scope::text, :key::text, :step::text);
 
--- How many rows of which tables the transaction has written, what was rolled back to a savepoint included.
+-- How many rows of which tables the transaction has written, what was rolled back to a savepoint included. Large objects are rows of catalogs.
 -- name: written_tables
-SELECT s.relid, format('%I.%I', s.schemaname, s.relname) AS name, s.schemaname = 'skald' AS is_skalds,
+SELECT s.relid, format('%I.%I', s.schemaname, s.relname) AS name, s.schemaname IN ('skald', 'pg_catalog') AS is_only_counted,
        s.n_tup_ins - coalesce((b.was->(s.relid::text)->>0)::bigint, 0) AS inserted,
        s.n_tup_upd - coalesce((b.was->(s.relid::text)->>1)::bigint, 0) AS updated,
        s.n_tup_del - coalesce((b.was->(s.relid::text)->>2)::bigint, 0) AS deleted,
@@ -82,10 +82,32 @@ SELECT s.relid, format('%I.%I', s.schemaname, s.relname) AS name, s.schemaname =
          WHERE i.indrelid = s.relid AND i.indisprimary)::text AS primary_key
   FROM pg_catalog.pg_stat_xact_all_tables s
  CROSS JOIN (SELECT current_setting('skald.counted_before')::jsonb) AS b(was)
- WHERE s.schemaname NOT IN ('pg_catalog', 'pg_toast')
+ WHERE (s.schemaname NOT IN ('pg_catalog', 'pg_toast') OR s.relname IN ('pg_largeobject', 'pg_largeobject_metadata'))
    AND jsonb_build_array(s.n_tup_ins, s.n_tup_upd, s.n_tup_del) <> coalesce(b.was->(s.relid::text), '[0, 0, 0]')
    AND s.n_tup_ins + s.n_tup_upd + s.n_tup_del > 0
  ORDER BY name
+
+-- In the transaction: the tables that nobody else can read, with the file of each. What replaces all of a table's rows takes such a lock, and
+-- another file.
+-- name: tables_locked_whole
+SELECT coalesce(jsonb_agg(jsonb_build_object('id', c.oid::bigint, 'name', format('%I.%I', n.nspname, c.relname), 'file', c.relfilenode::bigint)),
+                '[]')::text AS files
+  FROM pg_catalog.pg_locks l
+  JOIN pg_catalog.pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'm')
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname NOT IN ('pg_catalog', 'pg_toast')
+ WHERE l.pid = pg_backend_pid() AND l.mode = 'AccessExclusiveLock' AND l.granted AND l.locktype = 'relation'
+   AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+
+-- On the other connection: those of them that have another file for everybody else.
+-- name: rewritten_tables
+SELECT f.name FROM jsonb_to_recordset(:files::text::jsonb) AS f(id bigint, name text, file bigint)
+  JOIN pg_catalog.pg_class c ON c.oid = f.id::oid
+ WHERE c.relfilenode::bigint <> f.file
+ ORDER BY f.name
+
+-- On the other connection: whether the table is older than the transaction.
+-- name: is_there
+SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = :relation::oid) AS is_there
 
 -- name: transaction_of_rehearsal
 SELECT pg_current_xact_id()::text AS id, current_setting('track_counts') = 'on' AS counts

@@ -112,7 +112,7 @@ TEST_CASE("the words have each row, what is not listed, each message and each lo
          {"k:weigh of send, rehearsed with row 7 of the outbox", "  note: it runs alone",
           "  took: 12.3 ms, 1.0 ms of it in the step", "    public.shelf: 1 inserted, 300 updated, 1 deleted",
           "      insert {\"place\":1}", "      update {\"place\":2} -> {\"place\":3}", "      delete {\"place\":4}",
-          "      not all rows are listed: at most 200 are listed", "    public.ledger: 2 inserted",
+          "      not all writes are listed: at most 200 are listed", "    public.ledger: 2 inserted",
           "    load to depot: {}", "    RowExclusiveLock on public.shelf"})
         CHECK_MESSAGE(has_line(text, line), line);
     CHECK_MESSAGE(text.find('\x1b') == std::string::npos, "what others wrote does not reach the terminal as it is");

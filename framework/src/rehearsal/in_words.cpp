@@ -78,7 +78,7 @@ void add_rows(std::string& text, json const& table)
     std::string counts;
     for (auto const* name : {"inserted", "updated", "deleted"})
         if (table[name] > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", shown(table[name]), name);
-    text += fmt::format("    {}: {}\n", shown(table["table"]), counts);
+    text += fmt::format("    {}: {}\n", shown(table["table"]), counts.empty() ? "no rows counted" : counts);
     for (auto const& row : table.value("rows", json::array())) {
         text += fmt::format("      {}", shown(row["op"]));
         if (row.contains("before")) text += fmt::format(" {}", shown(row["before"]));
@@ -87,7 +87,7 @@ void add_rows(std::string& text, json const& table)
         text += '\n';
     }
     if (table.contains("not_listed"))
-        text += fmt::format("      not all rows are listed: {}\n", shown(table["not_listed"]));
+        text += fmt::format("      not all writes are listed: {}\n", shown(table["not_listed"]));
 }
 
 void add_messages(std::string& text, json const& messages)

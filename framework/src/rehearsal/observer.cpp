@@ -102,7 +102,7 @@ void observer::look(postgres::connection& c, observation& seen)
     auto const transaction = c.run(std::string{queries::transaction_of_rehearsal});
     if (!transaction[0]["counts"].as<bool>()) seen.why_incomplete = "track_counts is off: rows are not counted";
     seen.locks = locks_of(pid_);
-    seen.tables = written_rows(c, connection_, transaction[0]["id"].c_str());
+    add_written_rows(seen.tables, c, connection_, transaction[0]["id"].c_str());
 }
 
 }  // namespace skald::rehearsal

@@ -28,66 +28,120 @@ constexpr std::size_t rows_max = 200;
 
 struct table
 {
+    std::size_t place{};  // in the report
     std::int64_t id{};
     std::int64_t inserted{}, updated{}, deleted{};
     std::int64_t pages{};
     json primary_key;  // its columns' names; null: none
+
+    bool has_key() const { return !primary_key.is_null(); }
 };
+
+std::string first_line(std::string const& text)
+{
+    return text.substr(0, text.find('\n'));
+}
 
 class row_finder
 {
 public:
-    row_finder(postgres::connection& own, postgres::connection& others, std::string const& transaction)
-        : own_{own}, others_{others}, transaction_{transaction}
+    row_finder(postgres::connection& own, postgres::connection& others, std::string const& transaction, json& report)
+        : own_{own}, others_{others}, transaction_{transaction}, report_{report}
     {}
 
-    json find()
+    // First the counts, which are right whatever becomes of the search. Small tables are searched before large ones,
+    // which may take all the time.
+    void find()
     {
-        auto all = json::array();
+        std::vector<table> all;
         for (auto const& row : own_.run(std::string{queries::written_tables})) {
-            table const t{row["relid"].as<std::int64_t>(),
-                          row["inserted"].as<std::int64_t>(),
-                          row["updated"].as<std::int64_t>(),
-                          row["deleted"].as<std::int64_t>(),
-                          row["pages"].as<std::int64_t>(),
-                          row["primary_key"].is_null() ? json{} : json::parse(row["primary_key"].c_str())};
-            json one{{"table", row["name"].c_str()},
-                     {"inserted", t.inserted},
-                     {"updated", t.updated},
-                     {"deleted", t.deleted}};
-            if (!row["is_skalds"].as<bool>()) {
-                if (row["is_readable"].as<bool>()) list_rows(t, one);
-                else one["not_listed"] = "this role may not read the table";
-            }
-            all.push_back(std::move(one));
+            table t{report_.size(),
+                    row["relid"].as<std::int64_t>(),
+                    row["inserted"].as<std::int64_t>(),
+                    row["updated"].as<std::int64_t>(),
+                    row["deleted"].as<std::int64_t>(),
+                    row["pages"].as<std::int64_t>(),
+                    row["primary_key"].is_null() ? json{} : json::parse(row["primary_key"].c_str())};
+            add_counts(row["name"].c_str(), t);
+            if (row["is_only_counted"].as<bool>()) continue;
+            if (row["is_readable"].as<bool>()) all.push_back(std::move(t));
+            else add_missing(t.place, "this role may not read the table");
         }
-        return all;
+        add_rewritten();
+        std::ranges::stable_sort(all, {}, &table::pages);
+        own_.run("SAVEPOINT skald_search");
+        for (auto const& t : all) {
+            try {
+                list_rows(t);
+            }
+            catch (std::exception const& error) {
+                add_missing(t.place, first_line(error.what()));
+            }
+            own_.run("ROLLBACK TO SAVEPOINT skald_search");
+        }
     }
 
 private:
-    void list_rows(table const& t, json& one)
+    void add_counts(std::string const& name, table const& t)
     {
+        report_.push_back({{"table", name}, {"inserted", t.inserted}, {"updated", t.updated}, {"deleted", t.deleted}});
+    }
+
+    void add_missing(std::size_t place, std::string const& why)
+    {
+        auto& one = report_[place];
+        one["not_listed"] = one.contains("not_listed") ? one["not_listed"].get<std::string>() + "; " + why : why;
+    }
+
+    // What TRUNCATE and ALTER TABLE do to rows, the server does not count.
+    void add_rewritten()
+    {
+        auto const locked = own_.run(std::string{queries::tables_locked_whole});
+        for (auto const& row : others_.run(filled_in(queries::rewritten_tables{.files = locked[0]["files"].c_str()}))) {
+            std::string const name = row["name"].c_str();
+            auto const same = std::ranges::find_if(report_, [&](auto const& one) { return one["table"] == name; });
+            auto const place = static_cast<std::size_t>(same - report_.begin());
+            if (place == report_.size()) add_counts(name, {});
+            add_missing(place, "it was truncated or rewritten, and how many rows that took is not counted");
+        }
+    }
+
+    void list_rows(table const& t)
+    {
+        bool const is_rewritten = report_[t.place].contains("not_listed");
+        is_late_ = is_cut_ = false;
+        unseen_.clear();
+        is_seen_ = t.updated + t.deleted > 0 && !is_rewritten &&
+                   others_.run(filled_in(queries::is_there{.relation = t.id}))[0]["is_there"].as<bool>();
         auto const now = rows_now(t);
         auto const before = rows_before(t, now);
-        bool const has_key = !t.primary_key.is_null();
-        bool const pairs = has_key || t.updated == 0;
-        auto const wanted_gone = t.deleted + (has_key ? 0 : t.updated);
-        auto const gone = wanted_gone > 0 ? rows_gone(t, wanted_gone) : std::vector<json>{};
+        auto const is_known = [&](json const& row) { return before.contains(key_of(t, row)); };
+        std::int64_t const known = std::ranges::count_if(now, is_known);
+        // All that others do not have are new.
+        bool const pairs = t.updated == 0 || (t.has_key() && std::ssize(now) - known <= t.inserted);
+        auto const wanted_gone = t.deleted + (pairs ? 0 : std::max<std::int64_t>(0, t.updated - known));
+        auto gone = rows_gone(t, wanted_gone);
+        std::erase_if(gone, is_known);
+
         auto rows = json::array();
         for (auto const& row : now) {
             auto const was = before.find(key_of(t, row));
             if (was != before.end()) rows.push_back({{"op", "update"}, {"before", was->second}, {"after", row}});
             else rows.push_back({{"op", pairs ? "insert" : "write"}, {"after", row}});
         }
-        for (auto const& row : gone)
-            if (!has_key || !before.contains(key_of(t, row)))
-                rows.push_back({{"op", pairs ? "delete" : "replace"}, {"before", row}});
+        for (auto const& row : gone) rows.push_back({{"op", pairs ? "delete" : "replace"}, {"before", row}});
+        bool const is_fewer =
+            std::cmp_less(now.size(), t.inserted + t.updated) || std::cmp_less(gone.size(), wanted_gone);
         if (is_late_)
-            one["not_listed"] =
-                fmt::format("the table is too large to be searched to its end in a second ({} pages)", t.pages);
-        else if (is_cut_ || rows.size() > rows_max) one["not_listed"] = fmt::format("at most {} are listed", rows_max);
+            add_missing(t.place,
+                        fmt::format("a second was not enough to search the table to its end ({} pages)", t.pages));
+        else if (is_cut_ || rows.size() > rows_max)
+            add_missing(t.place, fmt::format("at most {} are listed", rows_max));
+        else if (!unseen_.empty()) add_missing(t.place, "another session can't see how they were before: " + unseen_);
+        else if (is_fewer && !is_rewritten)
+            add_missing(t.place, "some rows were written more than once or undone, or another session can't see them");
         if (rows.size() > rows_max) rows.erase(rows.begin() + rows_max, rows.end());
-        one["rows"] = std::move(rows);
+        report_[t.place]["rows"] = std::move(rows);
     }
 
     static std::string key_of(table const& t, json const& row)
@@ -98,6 +152,8 @@ private:
         return key.dump();
     }
 
+    bool is_late() { return is_late_ = is_late_ || clock::now() > deadline_; }
+
     // From the end of the table, where most are. Stops when there can be no more.
     template <class Take>
     void search(postgres::connection& c, table const& t, std::string const& by, std::int64_t wanted, Take take)
@@ -105,10 +161,7 @@ private:
         auto const most = std::min<std::int64_t>(wanted, rows_max);
         std::int64_t found = 0;
         for (auto end = t.pages; end > 0 && found < most; end -= pages_at_once) {
-            if (clock::now() > deadline_) {
-                is_late_ = true;
-                return;
-            }
+            if (is_late()) return;
             auto const rows =
                 c.run(filled_in(queries::rows_by{.relation = t.id,
                                                  .first_page = std::max<std::int64_t>(0, end - pages_at_once),
@@ -130,24 +183,41 @@ private:
         return found;
     }
 
+    // The other session sees nothing of a table that the step has made, and waits in vain for one that it has locked.
+    template <class Ask>
+    void ask_others(Ask ask)
+    try {
+        if (is_seen_) ask();
+    }
+    catch (pqxx::failure const& error) {
+        is_seen_ = false;
+        unseen_ = first_line(error.what());
+    }
+
     std::map<std::string, json> rows_before(table const& t, std::vector<json> const& now)
     {
         std::map<std::string, json> found;
-        if (t.primary_key.is_null() || now.empty()) return found;
-        for (auto const& row : others_.run(filled_in(queries::rows_before{
-                 .relation = t.id, .rows = json(now).dump(), .primary_key = t.primary_key.dump()}))) {
-            auto was = json::parse(row["row"].c_str());
-            auto key = key_of(t, was);
-            found.emplace(std::move(key), std::move(was));
-        }
+        if (!is_seen_ || !t.has_key() || now.empty() || is_late()) return found;
+        ask_others([&] {
+            for (auto const& row : others_.run(filled_in(queries::rows_before{
+                     .relation = t.id, .rows = json(now).dump(), .primary_key = t.primary_key.dump()}))) {
+                auto was = json::parse(row["row"].c_str());
+                auto key = key_of(t, was);
+                found.emplace(std::move(key), std::move(was));
+            }
+        });
         return found;
     }
 
     std::vector<json> rows_gone(table const& t, std::int64_t wanted)
     {
         std::map<std::string, json> found;  // by place
-        search(others_, t, "xmax", rows_max,
-               [&](auto const& row) { found.emplace(row["place"].c_str(), json::parse(row["row"].c_str())); });
+        if (wanted > 0)
+            ask_others([&] {
+                search(others_, t, "xmax", rows_max,
+                       [&](auto const& row) { found.emplace(row["place"].c_str(), json::parse(row["row"].c_str())); });
+            });
+        if (found.empty()) return {};
         bool const may_be_more = found.size() == rows_max;
         std::vector<std::string> places;
         places.reserve(found.size());
@@ -165,16 +235,21 @@ private:
     postgres::connection& own_;
     postgres::connection& others_;
     std::string const& transaction_;
+    json& report_;
     clock::time_point const deadline_{clock::now() + time_max};
+    // Of the table at hand:
     bool is_late_{};
-    bool is_cut_{};  // the table at hand has more rows than are listed
+    bool is_cut_{};       // it has more rows than are listed
+    bool is_seen_{};      // others can say how it was
+    std::string unseen_;  // why they can't
 };
 
 }  // namespace
 
-json written_rows(postgres::connection& own, postgres::connection& others, std::string const& transaction)
+void add_written_rows(json& report, postgres::connection& own, postgres::connection& others,
+                      std::string const& transaction)
 {
-    return row_finder{own, others, transaction}.find();
+    row_finder{own, others, transaction, report}.find();
 }
 
 }  // namespace skald::rehearsal

@@ -12,7 +12,10 @@
 
 namespace skald::rehearsal {
 
-/// `own` has the transaction open, `others` sees what everybody else does. Of Skald's tables only the counts.
-nlohmann::json written_rows(postgres::connection& own, postgres::connection& others, std::string const& transaction);
+/// `own` has the transaction open, `others` sees what everybody else does. Of Skald's tables only the counts. Adds a
+/// table's counts before it searches any; a table that can't be searched has a reason instead of its rows. Throws what
+/// a lost connection throws.
+void add_written_rows(nlohmann::json& report, postgres::connection& own, postgres::connection& others,
+                      std::string const& transaction);
 
 }  // namespace skald::rehearsal
