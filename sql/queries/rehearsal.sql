@@ -78,7 +78,8 @@ SELECT s.relid, format('%I.%I', s.schemaname, s.relname) AS name, s.schemaname I
        pg_relation_size(s.relid) / current_setting('block_size')::bigint AS pages,
        has_schema_privilege(s.schemaname, 'USAGE') AND has_table_privilege(s.relid, 'SELECT') AS is_readable,
        (SELECT jsonb_agg(a.attname ORDER BY array_position(i.indkey::smallint[], a.attnum))
-          FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+          FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid
+           AND array_position(i.indkey::smallint[], a.attnum) < i.indnkeyatts
          WHERE i.indrelid = s.relid AND i.indisprimary)::text AS primary_key
   FROM pg_catalog.pg_stat_xact_all_tables s
  CROSS JOIN (SELECT current_setting('skald.counted_before')::jsonb) AS b(was)
@@ -147,15 +148,17 @@ BEGIN
 END $do$;
 FETCH ALL FROM skald_rehearsal_rows
 
--- On the other connection: the rows with the primary keys of these, as they are for everybody else.
+-- On the other connection: the rows with these primary keys, as they are for everybody else.
 -- name: rows_before
 DO $do$
 DECLARE
     rows_of refcursor := 'skald_rehearsal_rows';
 BEGIN
     OPEN rows_of FOR EXECUTE format(
-        $q$SELECT to_jsonb(t.*)::text AS row FROM jsonb_populate_recordset(NULL::%1$s, %2$L) AS k JOIN ONLY %1$s AS t ON %3$s$q$,
-        :relation::oid::regclass, :rows::text,
+        $q$SELECT to_jsonb(t.*)::text AS row FROM jsonb_to_recordset(%2$L) AS k(%3$s) JOIN ONLY %1$s AS t ON %4$s$q$,
+        :relation::oid::regclass, :keys::text,
+        (SELECT string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ') FROM pg_catalog.pg_attribute a
+          WHERE a.attrelid = :relation::oid AND :primary_key::text::jsonb ? a.attname),
         (SELECT string_agg(format('t.%1$I = k.%1$I', name), ' AND ') FROM jsonb_array_elements_text(:primary_key::text::jsonb) AS name));
 END $do$;
 FETCH ALL FROM skald_rehearsal_rows

@@ -211,3 +211,26 @@ TEST_CASE("a row that is written twice is listed once, as it is at the end, and 
     CHECK(shelf["rows"] == json::parse(R"([{"op": "insert", "after": {"place": 1, "what": "other"}}])"));
     CHECK(says(shelf, "written more than once"));
 }
+
+TEST_CASE("amounts are listed as they are, to the last digit, and their rows as they belong together")
+{
+    waiting_depot d;
+    d.db().run("CREATE TABLE price (of numeric, cents numeric, n bigint, more jsonb, PRIMARY KEY (of) INCLUDE (n)); "
+               "INSERT INTO price VALUES (12345678901234567.5, 1234567890123456.78, 9007199254740993, "
+               "'{\"net\": [100.00, -1e3], \"text\": \"say \\\"1.50\\\"\"}')");
+    auto const report = d.rehearsed([](auto& ctx, auto&) {
+        ctx.tx().exec("UPDATE price SET cents = cents + 0.01, n = n + 1");
+        ctx.tx().exec("INSERT INTO price VALUES (1, '1e400')");
+        return skald::done();
+    });
+    INFO(report.dump(2));
+    auto const rows = table_of(report, "public.price")["rows"];
+    REQUIRE(rows.size() == 2);
+    CHECK(rows[0]["op"] == "update");
+    CHECK(rows[0]["before"] == json::parse(R"({"of": "12345678901234567.5", "cents": "1234567890123456.78",
+        "n": "9007199254740993", "more": {"net": ["100.00", -1000], "text": "say \"1.50\""}})"));
+    CHECK(rows[0]["after"]["cents"] == "1234567890123456.79");
+    CHECK(rows[0]["after"]["n"] == "9007199254740994");
+    CHECK(rows[1]["op"] == "insert");
+    CHECK(rows[1]["after"]["cents"].get<std::string>().size() == 401);
+}

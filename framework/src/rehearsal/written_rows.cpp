@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,26 @@ struct table
 std::string first_line(std::string const& text)
 {
     return text.substr(0, text.find('\n'));
+}
+
+// A row as the server writes it. A number that a reader of JSON might round becomes a string: all but integers of at
+// most 15 digits.
+json read_row(std::string_view text)
+{
+    std::string exact;
+    while (!text.empty()) {
+        std::size_t size = 1;
+        if (text.front() == '"')
+            for (; text.at(size++) != '"';) size += text[size - 1] == '\\' ? 1 : 0;
+        bool const is_number = text.front() == '-' || (text.front() >= '0' && text.front() <= '9');
+        if (is_number) size = std::min(text.find_first_not_of("+-.0123456789eE"), text.size());
+        auto const token = text.substr(0, size);
+        auto const digits = size - (text.front() == '-' ? 1 : 0);
+        bool const may_be_rounded = is_number && (digits > 15 || token.find_first_of(".eE") != std::string_view::npos);
+        exact += may_be_rounded ? fmt::format("\"{}\"", token) : std::string{token};
+        text.remove_prefix(size);
+    }
+    return json::parse(exact);
 }
 
 class row_finder
@@ -144,12 +165,12 @@ private:
         report_[t.place]["rows"] = std::move(rows);
     }
 
-    static std::string key_of(table const& t, json const& row)
+    static json key_of(table const& t, json const& row)
     {
-        auto key = json::array();
-        if (t.primary_key.is_array())
-            for (auto const& column : t.primary_key) key.push_back(row.at(column.get<std::string>()));
-        return key.dump();
+        auto key = json::object();
+        if (t.has_key())
+            for (auto const& column : t.primary_key) key[column.get<std::string>()] = row.at(column.get<std::string>());
+        return key;
     }
 
     bool is_late() { return is_late_ = is_late_ || clock::now() > deadline_; }
@@ -178,7 +199,7 @@ private:
     {
         auto const wanted = t.inserted + t.updated;
         std::vector<json> found;
-        search(own_, t, "xmin", wanted, [&](auto const& row) { found.push_back(json::parse(row["row"].c_str())); });
+        search(own_, t, "xmin", wanted, [&](auto const& row) { found.push_back(read_row(row["row"].c_str())); });
         is_cut_ = found.size() == rows_max && wanted > std::int64_t{rows_max};
         return found;
     }
@@ -194,14 +215,16 @@ private:
         unseen_ = first_line(error.what());
     }
 
-    std::map<std::string, json> rows_before(table const& t, std::vector<json> const& now)
+    std::map<json, json> rows_before(table const& t, std::vector<json> const& now)
     {
-        std::map<std::string, json> found;
+        std::map<json, json> found;
         if (!is_seen_ || !t.has_key() || now.empty() || is_late()) return found;
+        auto keys = json::array();
+        for (auto const& row : now) keys.push_back(key_of(t, row));
         ask_others([&] {
             for (auto const& row : others_.run(filled_in(queries::rows_before{
-                     .relation = t.id, .rows = json(now).dump(), .primary_key = t.primary_key.dump()}))) {
-                auto was = json::parse(row["row"].c_str());
+                     .relation = t.id, .keys = keys.dump(), .primary_key = t.primary_key.dump()}))) {
+                auto was = read_row(row["row"].c_str());
                 auto key = key_of(t, was);
                 found.emplace(std::move(key), std::move(was));
             }
@@ -215,7 +238,7 @@ private:
         if (wanted > 0)
             ask_others([&] {
                 search(others_, t, "xmax", rows_max,
-                       [&](auto const& row) { found.emplace(row["place"].c_str(), json::parse(row["row"].c_str())); });
+                       [&](auto const& row) { found.emplace(row["place"].c_str(), read_row(row["row"].c_str())); });
             });
         if (found.empty()) return {};
         bool const may_be_more = found.size() == rows_max;
