@@ -23,10 +23,11 @@ CREATE TABLE skald.body_part (
 -- Not compressed: that takes longer than to write it, and much of what is large is compressed already.
 ALTER TABLE skald.body_part ALTER bytes SET STORAGE EXTERNAL;
 
--- What rows of this database refer to, by the name of the body. Few rows do: an index of those is small.
+-- What rows of this database refer to, by the name of the body. Few rows do: an index of those is small. What is parked may have anything
+-- there, of which an index takes no more than 2.7 kB.
 CREATE INDEX outbox_of_body ON skald.outbox (split_part(headers->>'skald-body', ';', 1)) WHERE headers ? 'skald-body';
 CREATE INDEX unrouted_of_body ON skald.unrouted (split_part(headers->>'skald-body', ';', 1)) WHERE headers ? 'skald-body';
-CREATE INDEX parked_of_body ON skald.parked (split_part(headers->>'skald-body', ';', 1)) WHERE headers ? 'skald-body';
+CREATE INDEX parked_of_body ON skald.parked (split_part(left(headers->>'skald-body', 500), ';', 1)) WHERE headers ? 'skald-body';
 CREATE INDEX saga_of_body ON skald.saga (split_part(kept, ';', 1)) WHERE kept IS NOT NULL;
 CREATE INDEX response_of_body ON skald.response (split_part(kept, ';', 1)) WHERE kept IS NOT NULL;
 CREATE INDEX reply_of_body ON skald.reply (split_part(kept, ';', 1)) WHERE kept IS NOT NULL;
@@ -36,7 +37,7 @@ CREATE VIEW skald.body_in_use AS
      UNION ALL
     SELECT 'unrouted', split_part(headers->>'skald-body', ';', 1), headers->>'skald-body' FROM skald.unrouted WHERE headers ? 'skald-body'
      UNION ALL
-    SELECT 'parked', split_part(headers->>'skald-body', ';', 1), headers->>'skald-body' FROM skald.parked WHERE headers ? 'skald-body'
+    SELECT 'parked', split_part(left(headers->>'skald-body', 500), ';', 1), headers->>'skald-body' FROM skald.parked WHERE headers ? 'skald-body'
      UNION ALL
     SELECT 'saga', split_part(kept, ';', 1), kept FROM skald.saga WHERE kept IS NOT NULL
      UNION ALL

@@ -455,8 +455,8 @@ RETURNS skald.parked
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT ROW(0, of_scope, of_key, of_step, reason, coalesce(skald.short_text(error), ''), message->>'id', message->>'type', message->>'content_type',
-               body, h.headers, attempts, sha256(convert_to(concat(octet_length(i.id), ':', i.id, octet_length(body), ':'), 'UTF8') || body), NULL, '')::skald.parked
+    SELECT ROW(0, skald.short_text(of_scope), of_key, of_step, reason, coalesce(skald.short_text(error), ''), skald.short_text(message->>'id'),
+               skald.short_text(message->>'type'), skald.short_text(message->>'content_type'), body, h.headers, attempts, sha256(convert_to(concat(octet_length(i.id), ':', i.id, octet_length(body), ':'), 'UTF8') || body), NULL, '')::skald.parked
       FROM (SELECT coalesce(jsonb_object_agg(key, value), '{}') AS headers,
                    string_agg(E'\n' || key || ': ' || value, '' ORDER BY key COLLATE "C") AS text
               FROM jsonb_each_text(message->'headers') WHERE value IS NOT NULL) AS h
@@ -506,6 +506,32 @@ BEGIN
                                   'x-saga-version', report->>'version', 'traceparent', e.traceparent, 'tracestate', e.tracestate)),
                               e.scope, aggregatetype => e.definition, aggregateid => e.key);
     END IF;
+END $$;
+
+-- Writes it in a transaction that has no work of the step's, and ends the delivery. What PostgreSQL refuses because of its content it would
+-- refuse each time: the delivery is parked then. Returns what happened, and why.
+CREATE FUNCTION skald.conclude(f jsonb, e skald.envelope, held boolean, message jsonb, body bytea, OUT event text, OUT why text)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    step text := skald.guarded_step(e);
+BEGIN
+    event := f->>'event';
+    why := f->>'why';
+    BEGIN
+        PERFORM skald.carry_out(f, e, message, body);
+    EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
+        event := 'step.parked';
+        why := SQLERRM;
+        IF held THEN  -- as it was claimed, it is `completed`
+            UPDATE skald.idempotency i SET status = 'retrying' WHERE (i.scope, i.key, i.step) = (e.scope, e.key, step);
+        END IF;
+        PERFORM skald.park_unreadable(skald.parked_as(message, body, e.scope, e.key, step, 'unprocessable', why, e.attempt));
+    END;
+    PERFORM set_config('skald.is_open', 'off', true);
+    IF NOT held THEN PERFORM skald.wait_for_standbys(); END IF;
 END $$;
 
 -- Why a command can't be read; NULL if it can. (core::read_command)
@@ -560,7 +586,7 @@ BEGIN
               WHEN 'skald.expired' THEN PERFORM skald.record_expired(said);
               WHEN 'skald.signal' THEN PERFORM skald.take_signals(said); END CASE;
     RETURN NULL;
-EXCEPTION WHEN data_exception OR integrity_constraint_violation THEN
+EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
     RETURN SQLERRM;
 END $$;
 
@@ -717,11 +743,7 @@ BEGIN
         END IF;
     END IF;
     f := skald.follow(e, mine, claim.result, claim.attempts, claim.held, claim.cause, claim.reason, refused, own, at, at, random());
-    PERFORM skald.carry_out(f, e, message, body);
-    PERFORM set_config('skald.is_open', 'off', true);
-    IF NOT claim.held THEN PERFORM skald.wait_for_standbys(); END IF;
-    event := f->>'event';
-    why := f->>'why';
+    SELECT c.event, c.why INTO event, why FROM skald.conclude(f, e, claim.held, message, body) AS c;
 END $$;
 
 -- The step that was taken in this transaction is done: what follows is written, and COMMIT makes all of it true. `data` goes on to the next
@@ -792,10 +814,7 @@ BEGIN
     at := clock_timestamp();
     f := skald.follow(e, taken->'step', claim.result, claim.attempts, claim.held, claim.cause, claim.reason, ended, own,
                       (taken->>'at')::timestamptz, at, random());
-    PERFORM skald.carry_out(f, e, taken->'message', body);
-    PERFORM set_config('skald.is_open', 'off', true);
-    IF NOT claim.held THEN PERFORM skald.wait_for_standbys(); END IF;
-    RETURN f->>'event';
+    RETURN (skald.conclude(f, e, claim.held, taken->'message', body)).event;
 END $$;
 
 -- A business rejection: the saga compensates. Of a compensation, or after the pivot, it is a failure.

@@ -33,6 +33,8 @@ class Snooze(Exception):
     """Not yet: the step's writes are undone, and it runs again after `wait`. It uses no attempt."""
 
     def __init__(self, wait: timedelta) -> None:
+        if not isinstance(wait, timedelta):
+            raise TypeError(f"Snooze waits for a timedelta, such as timedelta(seconds=30), and not for {wait!r}")
         super().__init__(f"again in {wait}")
         self.wait = wait
 
@@ -46,7 +48,7 @@ class Message:
     """A delivery, as it came."""
 
     type: str
-    headers: Mapping[str, Any]
+    headers: Mapping[Any, Any]
     body: bytes
     message_id: str = ""
     content_type: str = "application/json"
@@ -278,21 +280,20 @@ class Participant:
             channel.queue_bind(f"skald.{self.service}.parked", "skald.parked", self.service)
 
 
-def _text(value: str) -> str:
-    """What a text column takes."""
-    return value.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+def _text(value: Any) -> str:
+    """What a text column takes: of bytes, what is no UTF-8 as \\xNN."""
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _headers(headers: Mapping[str, Any]) -> dict[str, str]:
+def _headers(headers: Mapping[Any, Any]) -> dict[str, str]:
     """As text. What has no text form is left out: then take() says which header is missing."""
     made = {}
     for name, value in headers.items():
-        if isinstance(value, bytes):
-            value = value.decode("utf-8", "backslashreplace")
-        elif isinstance(value, datetime):
+        if isinstance(value, datetime):
             value = int(value.timestamp())
-        if isinstance(value, (str, int)):
-            made[name] = _text(str(value).lower() if isinstance(value, bool) else str(value))
+        if isinstance(value, (str, int, bytes)):
+            made[_text(name)] = _text(value).lower() if isinstance(value, bool) else _text(value)
     return made
 
 

@@ -189,16 +189,37 @@ def test_a_snooze_uses_no_attempt(shop: Shop) -> None:
     assert shop.one("SELECT due_at > clock_timestamp() + interval '50 min' FROM skald.outbox WHERE type = 'charge'")
 
 
+def test_a_snooze_of_no_time_is_the_steps_fault(shop: Shop) -> None:
+    shop.raises = [lambda ctx, order: skald.Snooze(30)]  # type: ignore[arg-type]
+    assert shop.participant.process(charge_message) == "step.failed"
+    assert "timedelta(seconds=30)" in shop.one("SELECT error FROM skald.idempotency")
+
+
 def test_what_can_never_run_is_parked_with_the_reason(shop: Shop) -> None:
     shop.raises = [skald.Malformed("no customer")]
     assert shop.participant.process(charge_message) == "step.parked"
     assert shop.participant.process(message("charge", 2, body=b"{", key="a")) == "step.parked"
     assert shop.participant.process(message("charge", 2, key="b", headers={"x-saga-itinerary": "x"})) == "delivery.parked"
     assert shop.participant.process(message("create", 1, key="c")) == "step.parked"
-    assert shop.participant.process(skald.Message("x", {"a": b"\xff", "b": "\0", "c": {}, "d": True}, b"\xff\0")) == "delivery.parked"
+    assert shop.participant.process(skald.Message("x", {"a": b"\xff", "b": "\0", "c": {}, "d": True, b"\xff": "e"}, b"\xff\0")) == "delivery.parked"
     said = shop.c.execute("SELECT reason, error FROM skald.parked ORDER BY id").fetchall()
     assert [reason for reason, _ in said] == ["malformed", "malformed", "malformed", "unknown_step", "malformed"]
     assert said[0][1] == "no customer" and "x-saga-itinerary" in said[2][1] and "hosts no step create" in said[3][1]
+
+
+def test_what_postgresql_refuses_because_of_its_content_is_parked(shop: Shop) -> None:
+    large = message("charge", 2, body=b'{"id": "1", "more": "%s"}' % (b"x" * 1048576), key="large")
+    assert [shop.participant.process(large), shop.participant.process(large)] == ["step.parked", "step.duplicate"]
+    later = message("pay-out", 4, body=large.body, key="later", headers={"x-saga-version": "2"})  # which waits for a deployment
+    assert [shop.participant.process(later), shop.participant.process(later)] == ["step.parked", "step.duplicate"]
+    rows = shop.c.execute("SELECT p.key, p.reason, p.error, i.status::text FROM skald.parked p JOIN skald.idempotency i USING (scope, key, step)"
+                          " ORDER BY p.id").fetchall()
+    assert [(key, reason, status) for key, reason, _, status in rows] == [("large", "unprocessable", "parked"), ("later", "unprocessable", "parked")]
+    assert "1048599 bytes" in rows[0][2]
+    assert shop.sent() == [] and shop.cents == 100
+    noise = os.urandom(50000).hex()
+    for name, value in (("x-saga-scope", noise), ("skald-body", noise), ("x-\0", "y")):
+        assert shop.participant.process(message("charge", 2, key="k" + name[2], headers={name: value, "x-saga-itinerary": "x"})) == "delivery.parked"
 
 
 def test_a_step_that_ends_its_transaction_is_parked(shop: Shop) -> None:

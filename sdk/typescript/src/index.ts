@@ -10,7 +10,10 @@ export class Reject extends Error {}
 
 /** Not yet: the step's writes are undone, and it runs again after that many milliseconds. It uses no attempt. */
 export class Snooze extends Error {
-  constructor(readonly milliseconds: number) { super(`again in ${milliseconds} ms`); }
+  constructor(readonly milliseconds: number) {
+    super(`again in ${milliseconds} ms`);
+    if (!(Math.abs(milliseconds) < 1e14)) throw new RangeError(`Snooze waits for a number of milliseconds, and not for ${milliseconds}`);
+  }
 }
 
 /** The step can't work with this data: the delivery is parked, and the saga is stuck until an operator looks. */

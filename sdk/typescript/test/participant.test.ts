@@ -132,6 +132,14 @@ test("a fault is tried again until its attempts are used up, a snooze uses none"
   assert.equal(await one("SELECT error FROM skald.idempotency"), "failed its last attempt: Error: broke");
 });
 
+test("a snooze of no time is the step's fault, a body that is too large is parked", async () => {
+  acts = [async () => { throw new Snooze(NaN); }];
+  assert.equal(await shop.process(charge), "step.failed");
+  const large = message("charge", 2, { key: "large", body: Buffer.from(JSON.stringify({ id: "1", more: "x".repeat(1048576) })) });
+  assert.deepEqual([await shop.process(large), await shop.process(large)], ["step.parked", "step.duplicate"]);
+  assert.equal(await one("SELECT reason FROM skald.parked"), "unprocessable");
+});
+
 test("what can never run is parked with the reason", async () => {
   acts = [async () => { throw new Malformed("no customer"); }, async (ctx) => void (await ctx.sql("COMMIT"))];
   assert.equal(await shop.process(charge), "step.parked");
