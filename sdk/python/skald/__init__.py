@@ -10,11 +10,13 @@ import os
 import random
 import signal
 import time
+from concurrent import futures
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Callable, Mapping, Sequence
 
 import pika
+import pika.data
 import psycopg
 from psycopg import conninfo, errors
 
@@ -23,6 +25,23 @@ __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze",
 log = logging.getLogger("skald")
 
 CONTENDED_MAX, LOST_MAX = 50, 5  # in a row, before they count as an attempt of the step
+
+# A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
+NODE: dict[str, Any] = {"target_session_attrs": "read-write", "connect_timeout": 5, "tcp_user_timeout": 8000, "keepalives": 1, "keepalives_idle": 5,
+                        "keepalives_interval": 2, "keepalives_count": 3}
+
+
+def _decode_value(encoded: bytes, offset: int, decode: Callable[[bytes, int], Any] = pika.data.decode_value) -> Any:
+    """Pika's aborts the connection for a time beyond the year 9999, of whoever sent milliseconds; then that message would come again for ever."""
+    try:
+        return decode(encoded, offset)
+    except (ValueError, OverflowError, OSError):
+        if encoded[offset:offset + 1] != b"T":
+            raise
+        return int.from_bytes(encoded[offset + 1:offset + 9], "big"), offset + 9
+
+
+pika.data.decode_value = _decode_value
 
 
 class Reject(Exception):
@@ -69,8 +88,11 @@ class Context:
     key: str
     """The derived key, the same for every attempt and every delivery: what to give another system as the idempotency key."""
     taken: str
+    _ended: list[bool] = field(default_factory=list, repr=False)
 
     def sql(self, query: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> psycopg.Cursor[Any]:
+        if self._ended:
+            raise RuntimeError("the step has ended: what it does with `ctx` comes before that")
         return self.connection.execute(query, values)
 
     def publish(self, destination: str, type: str, body: Any, *, if_unrouted: str = "keep") -> None:
@@ -142,9 +164,7 @@ class Participant:
         if self._connection is None or self._connection.closed:
             if wrong := [name for name, step in self._steps.items() if (step.options["kind"] == "compensatable") != (step.undo is not None)]:
                 raise ValueError(f"{wrong[0]}: a compensatable step has a compensation, and no other step has one")
-            # The node that accepts writes; and while it waits for an answer, the broker gets no heartbeats.
-            node: Any = {"target_session_attrs": "read-write", "connect_timeout": 5, **conninfo.conninfo_to_dict(self.database_url)}
-            made = psycopg.connect(conninfo.make_conninfo(**node), autocommit=True, application_name=f"skald/{self.service}")
+            made = psycopg.connect(_node(self.database_url), autocommit=True, application_name=f"skald/{self.service}")
             made.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             made.execute("SET lock_timeout = 5000; SET statement_timeout = 30000; SET idle_in_transaction_session_timeout = 30000")
             try:
@@ -167,6 +187,8 @@ class Participant:
                 return self._run(message, taken)
             except (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable) as error:
                 contended, why = contended + 1, error
+                if self._stopping or (not taken and (contended == CONTENDED_MAX or isinstance(error, errors.LockNotAvailable))):
+                    raise
                 if contended < CONTENDED_MAX or not taken:
                     time.sleep(random.uniform(0, min(0.25, 0.005 * 2 ** min(contended, 6))))
                     continue
@@ -187,7 +209,10 @@ class Participant:
                     continue
                 log.warning("%s failed", message.message_id, exc_info=error)
                 end = ("fail(%s, %s, %s)", _text(f"{type(error).__name__}: {error}"))
-            return str(self.connect().execute(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])).fetchall()[0][0])
+            event = str(self.connect().execute(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])).fetchall()[0][0])
+            if event.endswith(".parked"):
+                log.error("%s of %s: %s", event, message.message_id, end[1])
+            return event
 
     def _run(self, message: Message, taken: list[str]) -> str:
         connection = self.connect()
@@ -198,7 +223,7 @@ class Participant:
                 (_text(message.type), json.dumps(_headers(message.headers)), message.body, self._said(), _text(message.message_id),
                  _text(message.content_type), message.given_up)).fetchall()
             if verdict != "run":
-                if event in ("delivery.parked", "step.parked"):
+                if event.endswith(".parked"):
                     log.error("%s of %s: %s", event, message.message_id, why)
                 return str(event)
             taken.append(token)
@@ -210,6 +235,7 @@ class Participant:
                 data, received, known = step.upcast(data, version), step.upcast(received, version), step.options["version"]
             made = (step.undo or step.run)(ctx, data) if back else step.run(ctx, data)
             data = data if made is None else made
+            ctx._ended.append(True)
             # What has not changed goes on as it came, to the byte and the version. True == 1, but they are not the same JSON.
             same = data == received and json.dumps(data, sort_keys=True) == json.dumps(received, sort_keys=True)
             connection.execute("SELECT skald.done(%s, %s, %s)", (token, *((message.body, None) if same else (_dump(data), known))))
@@ -222,21 +248,31 @@ class Participant:
         """Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again; at the start, what is wrong is raised."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: setattr(self, "_stopping", True))
+        for name, url in (("DATABASE_URL", self.database_url), ("AMQP_URL", self.amqp_url)):
+            if not url:
+                raise ValueError(f"{name} is not set")
+        try:
+            where = pika.URLParameters(self.amqp_url)
+        except Exception:
+            raise ValueError("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost") from None
         while not self._stopping:
             try:
-                self._consume()
+                self._consume(where)
             except (pika.exceptions.AMQPError, psycopg.Error, OSError) as error:
                 if isinstance(error, (psycopg.ProgrammingError, psycopg.DataError)) and not self._database:
                     raise
                 log.warning("trying again with new connections: %s", error or type(error).__name__)
                 time.sleep(random.uniform(0, 2))
 
-    def _process_kept(self, message: Message, broker: Any) -> bool:
+    def _process_kept(self, message: Message, broker: Any, lane: futures.Executor) -> bool:
         """False: told to stop. For anything else it is kept: given back, all that is not acked would count once more, of 50 times."""
         waits = 0.1
         while not self._stopping:
+            running = lane.submit(self.process, message)
+            while not futures.wait([running], timeout=5).done:
+                broker.sleep(0)  # which sends heartbeats
             try:
-                self.process(message)
+                running.result()
                 return True
             except (psycopg.Error, OSError) as error:
                 if time.monotonic() - self._said_kept >= 60:
@@ -248,36 +284,57 @@ class Participant:
                 waits = min(waits * 2, 3.0)
         return False
 
-    def _consume(self) -> None:
+    def _consume(self, where: pika.URLParameters) -> None:
         self.connect()
-        with pika.BlockingConnection(pika.URLParameters(self.amqp_url)) as broker:
+        # The steps have a thread of their own, and it is waited for: none runs beside the first of the next connection.
+        with pika.BlockingConnection(where) as broker, futures.ThreadPoolExecutor(1) as lane:
             channel = broker.channel()
             self._expect_queues(channel)
-            channel.basic_qos(prefetch_count=self.prefetch)
 
             def handle(channel: Any, method: Any, properties: Any, body: bytes) -> None:
                 if self._process_kept(Message(properties.type or "", properties.headers or {}, body, properties.message_id or "",
-                                              properties.content_type or "application/json", method.consumer_tag == "given-up"), broker):
+                                              properties.content_type or "application/json", method.consumer_tag == "given-up"), broker, lane):
                     channel.basic_ack(method.delivery_tag)
 
-            channel.basic_consume(f"skald.{self.service}", handle)
+            channel.basic_qos(prefetch_count=1)
             channel.basic_consume(f"skald.{self.service}.parked", handle, consumer_tag="given-up")
+            channel.basic_qos(prefetch_count=self.prefetch)
+            channel.basic_consume(f"skald.{self.service}", handle)
             log.info("%s is ready", self.service)
             while not self._stopping:
                 broker.process_data_events(time_limit=0.5)
+                if channel.is_closed or len(channel.consumer_tags) < 2:
+                    raise pika.exceptions.ConsumerCancelled("the broker has cancelled a consumer")
 
     def _expect_queues(self, channel: Any) -> None:
-        """The queues of docs/protocol.md, "Routing". The last one is bound to this database: another one's process is refused."""
+        """The queues of docs/protocol.md, "Routing". The first one is bound to this database: another one's process is refused."""
         left = {"x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": self._database}
         limited = {**left, "x-dead-letter-routing-key": self.service, "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once",
                    "x-overflow": "reject-publish"}
+        quorum = {"x-queue-type": "quorum"}
+        # Who declares nothing sees no arguments, but the name of the queue that `skald declare` has made for its database.
+        marker = f"skald.{self.service}.database{'' if self.declare else '.' + self._database}"
+        try:
+            channel.queue_declare(marker, durable=True, passive=not self.declare, arguments={**quorum, **left})
+        except pika.exceptions.ChannelClosedByBroker as refused:
+            if refused.reply_code not in (404, 406):
+                raise
+            raise ValueError(
+                f"the messages for {self.service} belong to another database, and this process is connected to the database {self._database}: check "
+                f"DATABASE_URL. If the service has moved to a new database permanently, stop its processes, delete skald.{self.service}.database and "
+                f"skald.{self.service}.database.ID of the old one, and run `skald declare --service {self.service}`. ({refused})") from None
         for exchange in ("skald", "skald.parked"):
             channel.exchange_declare(exchange, "direct", durable=True, passive=not self.declare)
-        for name, more in ((f"skald.{self.service}.database", left), (f"skald.{self.service}", limited), (f"skald.{self.service}.parked", {})):
-            channel.queue_declare(name, durable=True, passive=not self.declare, arguments={"x-queue-type": "quorum", **more})
+        for name, more in ((f"skald.{self.service}", limited), (f"skald.{self.service}.parked", {})):
+            channel.queue_declare(name, durable=True, passive=not self.declare, arguments={**quorum, **more})
         if self.declare:
             channel.queue_bind(f"skald.{self.service}", "skald", self.service)
             channel.queue_bind(f"skald.{self.service}.parked", "skald.parked", self.service)
+
+
+def _node(url: str) -> str:
+    settings: dict[str, Any] = {**NODE, **conninfo.conninfo_to_dict(url)}
+    return conninfo.make_conninfo(**settings)
 
 
 def _text(value: Any) -> str:

@@ -24,7 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from . import _dump
+from . import _dump, _node
 
 __all__ = ["Guard", "RequestContext", "context", "guard"]
 
@@ -160,7 +160,7 @@ class Guard:
                  handler_seconds: float = 30, body_max: int = 262144) -> None:
         self.scope, self.guarded, self.handler_seconds, self.body_max = scope, guarded, handler_seconds, body_max
         self._pool = AsyncConnectionPool(
-            database_url or os.environ["DATABASE_URL"], min_size=0, max_size=connections, timeout=10, open=False, configure=self._configure,
+            _node(database_url or os.environ["DATABASE_URL"]), min_size=0, max_size=connections, timeout=10, open=False, configure=self._configure,
             reset=self._reset,
             kwargs={"autocommit": True, "options": "-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"})
 

@@ -11,9 +11,9 @@ import sys
 import tempfile
 import time
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping
 
 import pika
 import psycopg
@@ -254,6 +254,8 @@ class Overtaken:
         self.taken += 1
         if self.taken == 2:
             with pytest.raises(psycopg.errors.DivisionByZero):
+                self.ctx.connection.execute("SELECT 1/0")
+            with pytest.raises(RuntimeError, match="the step has ended"):
                 self.ctx.sql("SELECT 1/0")
 
     def __exit__(self, *_: object) -> None:
@@ -328,8 +330,9 @@ class Process:
         self.env = {**os.environ, "DATABASE_URL": shop.participant.database_url}
         self.said = tempfile.NamedTemporaryFile()
 
-    def start(self) -> None:
-        self.process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=self.env, stderr=self.said)
+    def start(self, more: str = "") -> None:
+        program = PROGRAM.replace('"payments"', f'"payments"{more}')
+        self.process = subprocess.Popen([sys.executable, "-c", program], env=self.env, stderr=self.said)
 
     def output(self) -> str:
         return Path(self.said.name).read_text(encoding="utf-8")
@@ -338,10 +341,13 @@ class Process:
         self.process.kill()
         self.process.wait()
 
-    def send(self, number: int) -> None:
+    def send(self, number: int, headers: Mapping[Any, Any] = {}) -> None:
         m = message("pay-out", 4, key=f"k{number}")
         self.channel.basic_publish("skald", "payments", m.body, pika.BasicProperties(
-            type=m.type, message_id=m.message_id, headers=dict(m.headers), content_type="application/json", delivery_mode=2))
+            type=m.type, message_id=m.message_id, headers={**m.headers, **headers}, content_type="application/json", delivery_mode=2))
+
+    def is_ready(self) -> bool:
+        return "is ready" in self.output()
 
     def is_served(self) -> bool:  # a queue is bound some time after it was declared
         try:
@@ -388,3 +394,78 @@ def test_what_a_database_without_writes_does_not_take_is_kept(shop: Shop) -> Non
     p.end()
     assert p.output().count("kept until the database takes it") == 1
     assert "trying again" not in p.output()  # which gives back all that it has, and counts as a delivery of each
+
+
+def test_a_process_of_another_database_takes_nothing(shop: Shop) -> None:
+    p = Process(shop)
+    for more in ("", ", declare=False"):
+        for queue in ("skald.payments.database", f"skald.payments.database.{shop.one('SELECT id FROM skald.service')}"):
+            p.channel.queue_delete(queue)
+        url = os.environ["DATABASE_URL_PAYMENTS"]
+        for verb in ("migrate", "declare"):
+            subprocess.run([os.environ["SKALD"], verb, "--service", "payments"], check=True, env={**p.env, "DATABASE_URL": url})
+        p.send(1)
+        p.start(more)
+        assert p.process.wait(30) == 1
+        assert "belong to another database" in p.output() and "check DATABASE_URL" in p.output()
+        wait_for(lambda: p.channel.queue_declare("skald.payments", passive=True).method.message_count == 1)
+        p.channel.queue_purge("skald.payments")
+        Path(p.said.name).write_text("")
+    assert shop.cents == 100
+    with psycopg.connect(os.environ["DATABASE_URL_PAYMENTS"]) as other:
+        row = other.execute("SELECT id::text FROM skald.service").fetchone()
+        assert row
+    for queue in ("skald.payments.database", f"skald.payments.database.{row[0]}"):
+        p.channel.queue_delete(queue)
+    p.broker.close()
+
+
+def test_a_queue_that_is_deleted_is_declared_and_consumed_again(shop: Shop) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    p.channel.queue_delete("skald.payments")
+    wait_for(p.is_served)
+    p.send(1)
+    wait_for(lambda: shop.cents == 99)
+    p.end()
+
+
+def test_an_odd_header_takes_no_other_message_along(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    with monkeypatch.context() as patch:
+        patch.setattr("pika.data.calendar.timegm", lambda _: 1_700_000_000_000)  # not seconds
+        p.send(0, {"sent-at": datetime.now()})
+    p.send(1, {b"\xff": "x"})
+    for number in range(2, 22):
+        p.send(number)
+    wait_for(lambda: shop.cents == 78)
+    p.end()
+    assert "trying again" not in p.output()
+
+
+def test_a_process_that_waits_for_a_lock_ends_when_told(shop: Shop) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    with psycopg.connect(shop.participant.database_url) as other:
+        other.execute("LOCK TABLE skald.service")
+        p.send(1)
+        wait_for(lambda: shop.one("SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database "
+                                  "WHERE datname = current_database())"))
+        p.process.send_signal(signal.SIGTERM)
+        assert p.process.wait(10) == 0
+    p.start()
+    wait_for(lambda: shop.cents == 99)
+    p.end()
+
+
+def test_an_address_that_is_none_is_said_at_the_start(url: str) -> None:
+    with pytest.raises(ValueError, match="AMQP_URL is not set"):
+        skald.Participant("payments", database_url=url, amqp_url="").run()
+    with pytest.raises(ValueError, match="AMQP_URL is not the URL of a broker"):
+        skald.Participant("payments", database_url=url, amqp_url="localhost").run()
+    with pytest.raises(ValueError, match="DATABASE_URL is not set"):
+        skald.Participant("payments", database_url="").run()
