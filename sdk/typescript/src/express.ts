@@ -3,6 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
+import { lent, quiet } from "./client.js";
 
 /** What a handler can use until it has responded, as `req.skald`. */
 export interface RequestContext {
@@ -87,7 +88,7 @@ const reset = `RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE A
 export function guard(settings: GuardSettings = {}): Guard {
   const verify = (client: pg.PoolClient, done: (error?: Error) => void): void => void client.query(reset).then(() => done(), done);
   const pool = new pg.Pool({ verify, connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], max: settings.connections ?? 8,
-    connectionTimeoutMillis: 10000, lock_timeout: 5000, statement_timeout: 30000, idle_in_transaction_session_timeout: 30000 });
+    connectionTimeoutMillis: 10000, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000, lock_timeout: 5000, statement_timeout: 30000, idle_in_transaction_session_timeout: 30000 });
   pool.on("error", () => undefined); // an idle connection was lost: the next one is opened when it is needed
   const guarded = settings.guarded ?? ((req) => !["GET", "HEAD", "OPTIONS"].includes(req.method ?? ""));
   const made = (req: GuardedRequest, res: ServerResponse, next: (error?: unknown) => void): void => {
@@ -195,22 +196,20 @@ function release(client: pg.PoolClient, lost: boolean): void {
 }
 
 function contextOf(client: pg.PoolClient, scope: string, key: string, taken: string, state: State): RequestContext {
-  const open = new Proxy(client, { get: (of, name) => {
-    const value = Reflect.get(of, name);
-    return typeof value !== "function" ? value : (...given: unknown[]) => {
-      if (state.ended) throw new Error("the request has been responded to: what a handler does with req.skald comes before its response");
-      return value.apply(of, given);
-    };
-  } });
-  const sql = async (query: string, values?: unknown[]): Promise<pg.QueryResult<any>> =>
-    open.query(query, values).catch((error) => {
+  const open = lent(client, () =>
+    state.ended ? "the request has been responded to: what a handler does with req.skald comes before its response" : undefined);
+  const sql = (query: string, values?: unknown[]): Promise<pg.QueryResult<any>> => quiet((async () => {
+    try {
+      return await open.query(query, values);
+    } catch (error: any) {
       state.contended ||= contention.has(error.code);
       throw error;
-    });
-  return { client: open, scope, key, sql, start: async (definition, itinerary, data, more = {}) => {
+    }
+  })());
+  return { client: open, scope, key, sql, start: (definition, itinerary, data, more = {}) => quiet((async () => {
     await sql("SELECT skald.start_requested($1, $2, $3, $4, $5, $6 * interval '1 second', $7)", [taken, definition, itinerary,
       Buffer.from(JSON.stringify(data)), more.version ?? 1, more.deadlineSeconds ?? null, more.attributes ? JSON.stringify(more.attributes) : null]);
-  } };
+  })()) };
 }
 
 /** What the handlers after this one respond, if they do in time. They write to `res`, which keeps it. */

@@ -4,6 +4,7 @@ import amqp from "amqplib";
 import pg from "pg";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
+import { lent, quiet } from "./client.js";
 
 /** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
 export class Reject extends Error {}
@@ -73,6 +74,13 @@ interface Step {
 const contendedMax = 50, lostMax = 5; // in a row, before they count as an attempt of the step
 const contention = new Set(["40001", "40P01", "55P03"]);
 
+/** In the client, where it does not count how long a lane waits for one. */
+class Client extends pg.Client {
+  constructor(config?: pg.ClientConfig) { super({ ...config, connectionTimeoutMillis: 10000 }); }
+}
+
+class WrongDatabase extends Error {}
+
 export class Participant {
   readonly pool: pg.Pool;
   private readonly steps = new Map<string, Step>();
@@ -84,8 +92,10 @@ export class Participant {
   constructor(readonly service: string, private readonly settings: Settings = {}) {
     this.lanes = settings.lanes ?? 4;
     this.log = settings.log ?? ((line) => console.error(line));
-    this.pool = new pg.Pool({ connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], max: this.lanes,
-      application_name: `skald/${service}`, lock_timeout: 5000, statement_timeout: 30000, idle_in_transaction_session_timeout: 30000 });
+    // A host that is gone says nothing: then keepalives do, or the time that no statement takes.
+    const settled = { Client, max: this.lanes, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000, lock_timeout: 5000,
+      statement_timeout: 30000, idle_in_transaction_session_timeout: 30000, application_name: `skald/${service}` };
+    this.pool = new pg.Pool({ connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], ...settled });
     this.pool.on("error", () => undefined); // an idle connection was lost: the next one is opened when it is needed
   }
 
@@ -127,7 +137,10 @@ export class Participant {
       try {
         return await this.run(message, held);
       } catch (error: any) {
-        if (contention.has(error.code) && (!held.taken || ++contended < contendedMax)) {
+        const isContention = contention.has(error?.code);
+        // It comes again; or it has waited for 5 s, and who keeps the delivery looks whether it is to stop.
+        if (isContention && (this.stopping || (!held.taken && error.code === "55P03"))) throw error;
+        if (isContention && ++contended < contendedMax) {
           await sleep(Math.random() * Math.min(250, 5 * 2 ** Math.min(contended, 6)));
           continue;
         }
@@ -148,7 +161,9 @@ export class Participant {
       : error instanceof Malformed ? said("give_up($1, $2, 'malformed', $3)", why)
       : error?.code === "2D000" ? said("give_up($1, $2, 'transaction_ended', $3)", why)
       : said("fail($1, $2, $3)", `${error?.name ?? "error"}: ${why}`);
-    return (await made).rows[0].event;
+    const { rows: [{ event }] } = await made, isFault = ![Reject, Snooze, Malformed].some((one) => error instanceof one);
+    if (isFault || event.endsWith(".parked")) this.log(`${event} of ${message.messageId}: ${(isFault && error?.stack) || why}`);
+    return event;
   }
 
   private async run(message: Message, held: { taken?: string; lost?: boolean }): Promise<string> {
@@ -176,23 +191,26 @@ export class Participant {
       [text(message.type), JSON.stringify(headersOf(message.headers)), message.body, this.said(), text(message.messageId ?? ""),
         text(message.contentType ?? "application/json"), message.givenUp ?? false]);
     if (row.verdict !== "run") {
-      if (["delivery.parked", "step.parked"].includes(row.event)) this.log(`${row.event} of ${message.messageId}: ${row.why}`);
+      if (row.event.endsWith(".parked")) this.log(`${row.event} of ${message.messageId}: ${row.why}`);
       return row.event;
     }
     const taken: string = (held.taken = row.taken);
+    let hasEnded = false;
     const step = this.steps.get(`${row.definition}/${row.step}`)!;
+    const refusal = (): string | undefined => hasEnded ? "the step has ended: what it does with `ctx` comes before that" : undefined;
     const ctx: Context = {
-      client, scope: row.scope, saga: row.key, definition: row.definition, version: row.version, step: row.step, attempt: row.attempt,
+      client: lent(client, refusal), scope: row.scope, saga: row.key, definition: row.definition, version: row.version, step: row.step, attempt: row.attempt,
       key: `${row.key}:${row.step}${row.is_compensation ? ".compensate" : ""}`,
-      sql: (query, values) => client.query(query, values),
-      publish: async (destination, type, body, ifUnrouted = "keep") => {
-        await client.query("SELECT skald.publish($1, $2, $3, $4, $5)", [taken, destination, type, dump(body), ifUnrouted]);
-      },
+      sql: (query, values) => quiet((async () => ctx.client.query(query, values))()),
+      publish: (destination, type, body, ifUnrouted = "keep") => quiet((async () => {
+        await ctx.sql("SELECT skald.publish($1, $2, $3, $4, $5)", [taken, destination, type, dump(body), ifUnrouted]);
+      })()),
     };
     const received = message.body.toString("utf8").replace(/^\uFEFF/, "");
     const newer = step.upcast && row.version < Number(step.said["version"] ?? 1) ? step.said["version"] : null;
     const read = (): unknown => (newer === null ? JSON.parse(received) : step.upcast!(JSON.parse(received), row.version));
     const given = read(), data = (await (row.is_compensation ? step.compensate! : step.execute)(ctx, given)) ?? given;
+    hasEnded = true;
     // What has not changed goes on as it came, to the byte and the version.
     const changed = !isDeepStrictEqual(data, read());
     if (changed) refuseLostDigits(received);
@@ -202,12 +220,17 @@ export class Participant {
 
   /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again. */
   async start(): Promise<void> {
+    if (!(this.settings.databaseUrl ?? process.env["DATABASE_URL"])) throw new Error("DATABASE_URL is not set");
+    const url = this.settings.amqpUrl ?? process.env["AMQP_URL"] ?? "";
+    if (!url) throw new Error("AMQP_URL is not set");
+    if (!/^amqps?:\/\/./.test(url)) throw new Error("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost");
     const stopped = new Promise<void>((resolve) => {
       for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => ((this.stopping = true), resolve()));
     });
     await this.connect();
     while (!this.stopping) {
-      await this.consume(stopped).catch(async (error) => {
+      await this.consume(url, stopped).catch(async (error) => {
+        if (error instanceof WrongDatabase) throw error;
         this.log(`trying again with new connections: ${error?.message ?? error}`);
         await sleep(Math.random() * 2000);
       });
@@ -226,9 +249,9 @@ export class Participant {
     return false;
   }
 
-  private async consume(stopped: Promise<void>): Promise<void> {
+  private async consume(url: string, stopped: Promise<void>): Promise<void> {
     await this.connect();
-    const broker = await amqp.connect(this.settings.amqpUrl ?? process.env["AMQP_URL"] ?? "amqp://localhost");
+    const broker = await amqp.connect(url);
     const under = new Set<Promise<void>>();
     let isOver = false;
     try {
@@ -245,11 +268,13 @@ export class Participant {
           under.add(one);
         };
         broker.createChannel().then(async (channel) => {
-          channel.on("error", reject);
+          channel.on("error", () => undefined); // what it refuses, it says better
           await this.expectQueues(channel);
+          channel.on("error", reject);
+          await channel.prefetch(1);
+          await channel.consume(`skald.${this.service}.parked`, take(channel, true));
           await channel.prefetch(this.lanes * 2);
           await channel.consume(`skald.${this.service}`, take(channel, false));
-          await channel.consume(`skald.${this.service}.parked`, take(channel, true));
           this.log(`${this.service} is ready`);
         }).catch(reject);
       });
@@ -266,13 +291,23 @@ export class Participant {
   private async expectQueues(channel: amqp.Channel): Promise<void> {
     const left = (key: string) => ({ "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": key });
     const queue = `skald.${this.service}`;
+    const declares = this.settings.declare !== false;
     const queues: [string, Record<string, unknown>][] = [
-      [`${queue}.database`, left(this.database)],
+      // Who declares nothing sees no arguments, but the name of the queue that `skald declare` has made for its database.
+      [`${queue}.database${declares ? "" : `.${this.database}`}`, left(this.database)],
       [queue, { ...left(this.service), "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish" }],
       [`${queue}.parked`, {}]];
-    if (this.settings.declare === false) return void (await Promise.all(queues.map(([name]) => channel.checkQueue(name))));
+    for (const [name, more] of queues) {
+      const made = declares ? channel.assertQueue(name, { durable: true, arguments: { "x-queue-type": "quorum", ...more } }) : channel.checkQueue(name);
+      await made.catch((error) => {
+        if (name !== queues[0]![0] || ![404, 406].includes(error?.code)) throw error;
+        throw new WrongDatabase(`the messages for ${this.service} belong to another database, and this process is connected to the database ` +
+          `${this.database}: check DATABASE_URL. If the service has moved to a new database permanently, stop its processes, delete ${queue}.database ` +
+          `and ${queue}.database.ID of the old one, and run \`skald declare --service ${this.service}\`. (${error.message})`);
+      });
+    }
+    if (!declares) return;
     for (const exchange of ["skald", "skald.parked"]) await channel.assertExchange(exchange, "direct", { durable: true });
-    for (const [name, more] of queues) await channel.assertQueue(name, { durable: true, arguments: { "x-queue-type": "quorum", ...more } });
     await channel.bindQueue(queue, "skald", this.service);
     await channel.bindQueue(`${queue}.parked`, "skald.parked", this.service);
   }
@@ -283,9 +318,11 @@ function text(value: string): string { return Buffer.from(value.replace(/\0/g, "
 
 /** As text. What has no text form is left out: then take() says which header is missing. */
 function headersOf(headers: Readonly<Record<string, unknown>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers)
+  const plain = (value: any): unknown =>
+    Buffer.isBuffer(value) ? value.toString("utf8") : value?.["!"] === "timestamp" ? value.value : value;
+  return Object.fromEntries(Object.entries(headers).map(([name, value]): [string, unknown] => [text(name), plain(value)])
     .filter(([, value]) => ["string", "boolean", "bigint"].includes(typeof value) || Number.isInteger(value))
-    .map(([name, value]) => [text(name), text(String(value))]));
+    .map(([name, value]) => [name, text(String(value))]));
 }
 
 function dump(data: unknown): Buffer {
@@ -298,6 +335,16 @@ function dump(data: unknown): Buffer {
 /** Whole numbers beyond 2^53 would change on their way through a JavaScript number. */
 function refuseLostDigits(json: string): void {
   const bare = json.replace(/"(?:[^"\\]|\\.)*"/g, '""');
-  for (const [number] of bare.matchAll(/-?\d{16,}(?![\d.eE])/g))
-    if (BigInt(Number(number)) !== BigInt(number)) throw new Error(`the data has ${number}, which a number of JavaScript can't hold: send it as a string`);
+  for (const [number] of bare.matchAll(/-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g)) {
+    const whole = wholeOf(number);
+    if (whole !== undefined && whole !== wholeOf(String(Number(number))))
+      throw new Error(`the data has ${number}, which a number of JavaScript can't hold: send it as a string`);
+  }
+}
+
+/** Undefined if it has a fraction. */
+function wholeOf(number: string): bigint | undefined {
+  const [, digits, fraction = "", power = "0"] = /^(-?\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(number) ?? [];
+  const zeros = Number(power) - fraction.length;
+  return zeros < 0 || zeros > 400 ? undefined : BigInt(digits + fraction) * 10n ** BigInt(zeros);
 }

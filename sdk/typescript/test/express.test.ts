@@ -262,6 +262,12 @@ test("a transaction that the handler ends stores nothing", async () => {
   assert.deepEqual([await notes(), Number(await one("SELECT count(*) FROM skald.response"))], [0, 0]);
 });
 
+test("a statement that nobody awaits and that fails leaves nothing, and ends no process", async () => {
+  act = async (ctx, _, res) => { void ctx.sql("INSERT INTO note VALUES ('x')"), void ctx.sql("SELECT 1/0"); res.status(201).end(); };
+  assert.equal(problem(await send("k")), "500 about:blank");
+  assert.equal(await notes(), 0);
+});
+
 test("a statement that fails behind the response leaves nothing", async () => {
   act = async (ctx, _, res) => {
     await ctx.sql("INSERT INTO note VALUES ('x')");

@@ -94,6 +94,11 @@ test("what a step changes goes on, and digits are not lost in silence", async ()
   const wide = Buffer.from('{"id":"1","cents":9007199254740993}');
   assert.equal(await shop.process(message("charge", 2, { key: "b", body: wide })), "step.failed");
   assert.match(await one("SELECT error FROM skald.idempotency WHERE key = 'b'"), /9007199254740993/);
+  for (const [number, event] of [["0.9237841293847123", "completed"], ["1e23", "completed"], ["15e22", "completed"], ["9007199254740992", "completed"],
+    ["9007199254740993e0", "failed"], ["-9007199254740993", "failed"]]) {
+    acts = [async (_, order) => void (order.charge = "c2")];
+    assert.equal(await shop.process(message("charge", 2, { key: `n${number}`, body: Buffer.from(`{"id":"1","cents":${number}}`) })), `step.${event}`);
+  }
 });
 
 test("older data is brought up to date, and goes on as it came unless the step changes it", async () => {
@@ -146,9 +151,10 @@ test("what can never run is parked with the reason", async () => {
   assert.equal(await shop.process(message("charge", 2, { key: "a" })), "step.parked");
   assert.equal(await shop.process(message("charge", 2, { key: "b", body: Buffer.from("{") })), "step.parked");
   assert.equal(await shop.process(message("charge", 2, { key: "c", headers: { "x-saga-itinerary": "x" } })), "delivery.parked");
-  assert.equal(await shop.process({ type: "\0", headers: { a: {}, b: true, c: "\ud800\0" }, body: Buffer.from([255, 0]) }), "delivery.parked");
+  assert.equal(await shop.process({ type: "\0", headers: { a: {}, b: true, c: "\ud800\0", d: Buffer.from("\0"), e: { "!": "timestamp", value: 1 } }, body: Buffer.from([255, 0]) }), "delivery.parked");
   assert.equal(await one("SELECT string_agg(reason, ' ' ORDER BY id) FROM skald.parked"),
     "malformed transaction_ended malformed malformed malformed");
+  assert.equal(await one("SELECT (headers->>'d') || (headers->>'e') FROM skald.parked ORDER BY id DESC LIMIT 1"), "\\x001");
   assert.equal(await cents(), 100);
 });
 
@@ -165,14 +171,26 @@ test("a lost connection and a deadlock are no attempt", async () => {
 });
 
 test("a statement that fails behind the step is the step's fault", async () => {
-  const notify = async (ctx: Context): Promise<void> => {
-    await ctx.sql("SELECT 1");
-    await ctx.sql("SELECT 1/0"); // after skald.done, and before COMMIT
-  };
-  acts = [async (ctx) => void notify(ctx).catch(() => undefined)];
+  acts = [async (ctx) => void ctx.client.once("drain", function (this: pg.ClientBase) { // after skald.done, and before COMMIT
+    this.query("SELECT 1/0").catch(() => undefined);
+  })];
   assert.equal(await shop.process(charge), "step.failed");
   assert.match(await one("SELECT error FROM skald.idempotency"), /rolled back: a statement of the step was not awaited/);
   assert.deepEqual([await cents(), await sent()], [100, "payments k:charge"]);
+});
+
+test("a statement that nobody awaits is the step's fault, and no other's", async () => {
+  let late: () => Promise<unknown> = async () => undefined;
+  acts = [async (ctx) => void ctx.sql("SELECT 1/0"), async (ctx) => void (late = () => ctx.sql("UPDATE wallet SET cents = 0"))];
+  assert.equal(await shop.process(charge), "step.failed");
+  assert.equal(await shop.process(message("charge", 2, { key: "b" })), "step.completed");
+  await assert.rejects(late, /the step has ended/);
+  assert.equal(await cents(), 90);
+});
+
+test("an error that is none is the step's fault", async () => {
+  acts = [async () => { throw undefined; }];
+  assert.equal(await shop.process(charge), "step.failed");
 });
 
 test("mistakes are said at the start", async () => {
@@ -180,6 +198,8 @@ test("mistakes are said at the start", async () => {
   await assert.rejects(other.connect(), /belongs to the service payments/);
   await other.pool.end();
   assert.throws(() => shop.pivot("order", "charge", async () => undefined), /twice/);
+  for (const [amqpUrl, why] of [["", /AMQP_URL is not set/], ["localhost", /AMQP_URL is not the URL/]] as const)
+    await assert.rejects(new Participant("payments", { databaseUrl: url, amqpUrl }).start(), why);
 });
 
 async function waitFor(holds: () => Promise<boolean>): Promise<void> {
@@ -187,12 +207,15 @@ async function waitFor(holds: () => Promise<boolean>): Promise<void> {
 }
 
 interface Running {
-  start(): void;
+  start(more?: string): void;
   kill(): void;
+  stop(): void;
+  close(): Promise<void>;
   end(): Promise<void>;
   said(): string;
   send(number: number): void;
   queue(): Promise<amqp.Replies.AssertQueue>;
+  exitCode(): Promise<unknown>;
 }
 
 /** A participant as a process of its own, and who sends it messages. */
@@ -208,14 +231,17 @@ async function participant(): Promise<Running> {
   return {
     queue,
     said: () => said,
-    start: () => {
+    exitCode: () => new Promise((resolve) => running.on("exit", resolve)),
+    start: (more = "") => {
       running = spawn(process.execPath, ["--input-type=module", "-e", `
         import { Participant } from ${JSON.stringify(fileURLToPath(new URL("../src/index.js", import.meta.url)))};
-        await new Participant("payments").retriable("order", "pay-out",
+        await new Participant("payments", { ${more} }).retriable("order", "pay-out",
           async (ctx) => void (await ctx.sql("UPDATE wallet SET cents = cents - 1"))).start();`], { env, stdio: ["ignore", "ignore", "pipe"] });
       running.stderr!.on("data", (text) => (said += text));
     },
     kill: () => void running.kill("SIGKILL"),
+    stop: () => void running.kill("SIGTERM"),
+    close: () => broker.close(),
     send: (number) => {
       const m = message("pay-out", 4, { key: `k${number}` });
       channel.publish("skald", "payments", m.body, { type: m.type, messageId: m.messageId, headers: m.headers, persistent: true });
@@ -262,4 +288,36 @@ test("what a database without writes does not take is kept", async () => {
   await p.end();
   assert.match(p.said(), /kept until the database takes it/);
   assert.doesNotMatch(p.said(), /trying again/); // it gives back all that it has, which counts as delivered once more
+});
+
+test("a process of another database takes nothing", async () => {
+  const p = await participant();
+  await c.query("UPDATE skald.service SET id = gen_random_uuid()");
+  p.send(1);
+  for (const more of ["", "declare: false"]) {
+    p.start(more);
+    assert.equal(await p.exitCode(), 1);
+  }
+  await waitFor(async () => p.said().split(/: the messages for payments belong to another database/).length === 3);
+  assert.deepEqual([(await p.queue()).messageCount, await cents()], [1, 100]);
+  await p.close();
+});
+
+test("a process that waits for a lock ends when told", async () => {
+  const p = await participant();
+  p.start();
+  await waitFor(async () => (await p.queue()).consumerCount > 0);
+  await c.query("BEGIN; LOCK TABLE skald.service");
+  try {
+    p.send(1);
+    await waitFor(async () => one("SELECT bool_or(NOT granted) FROM pg_locks WHERE relation = 'skald.service'::regclass"));
+    const ended = p.exitCode();
+    p.stop();
+    assert.equal(await ended, 0);
+  } finally {
+    await c.query("ROLLBACK");
+  }
+  p.start();
+  await waitFor(async () => (await cents()) === 99);
+  await p.end();
 });
