@@ -522,7 +522,7 @@ BEGIN
     why := f->>'why';
     BEGIN
         PERFORM skald.carry_out(f, e, message, body);
-    EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
+    EXCEPTION WHEN data_exception OR check_violation OR not_null_violation OR program_limit_exceeded THEN
         event := 'step.parked';
         why := SQLERRM;
         IF held THEN  -- as it was claimed, it is `completed`
