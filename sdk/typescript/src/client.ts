@@ -1,10 +1,7 @@
 import type pg from "pg";
 
 /** So that what nobody awaits does not end the process when it fails: COMMIT says so too. */
-export function quiet<T>(made: Promise<T>): Promise<T> {
-  made.catch(() => undefined);
-  return made;
-}
+export const quiet = <T>(made: Promise<T>): Promise<T> => (made.catch(() => undefined), made);
 
 /** The client for as long as it is the caller's: afterwards its transaction is another delivery's. */
 export function lent(client: pg.PoolClient, refusal: () => string | undefined): pg.PoolClient {
