@@ -55,6 +55,9 @@ SELECT i.step AS handler, i.status::text AS status, i.attempts, coalesce(i.error
   LEFT JOIN skald.reply r ON (r.scope, r.key, r.handler) = (i.scope, i.key, i.step)
  WHERE (i.scope, i.key) = (:scope::text, :key::text) AND i.home = '-' ORDER BY i.step
 
+-- name: definition_of_saga
+SELECT s.definition, s.version FROM skald.saga s WHERE (s.scope, s.key) = (:scope::text, :key::text)
+
 -- name: not_started_here
 SELECT skald.not_started_here(:scope::text, :key::text) AS why
 

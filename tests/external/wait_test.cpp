@@ -219,7 +219,7 @@ TEST_CASE("a signal that does not fit its type is not forgotten, and its step sa
     CHECK(all.record("approve") == "started|1");
     CHECK(all.at("till").db.one("SELECT error FROM skald.started").find("does not fit") != std::string::npos);
     for (int n = 0; n < 2; ++n) {
-        all.at("till").make_started_due();
+        all.at("till").db.run("UPDATE skald.started SET due_at = clock_timestamp()");
         all.run_all();
     }
     // More than once each where this takes longer than its wait.
@@ -228,6 +228,10 @@ TEST_CASE("a signal that does not fit its type is not forgotten, and its step sa
     CHECK(all.at("till").db.one("SELECT tries FROM skald.started") == std::to_string(lines.size()));
     CHECK(lines[0].starts_with("now error "));
     CHECK(std::all_of(lines.begin() + 1, lines.end(), [](auto const& line) { return line.starts_with("now debug "); }));
+    all.at("till").make_started_due();  // and its time over
+    all.run_all();
+    CHECK(all.effects("till") == "asked\nnobody objected");
+    CHECK(all.record("approve").starts_with("completed"));
 }
 
 TEST_CASE("what is not due costs nothing, however much it is")
@@ -301,6 +305,27 @@ TEST_CASE("a signal may be null, on its way as a message too")
     CHECK(all.parked() == "");
     CHECK(all.at("till").db.one("SELECT body FROM skald.signal") == "null");
     CHECK_THROWS(all.at("shop").db.one("SELECT skald.send_signal('', 'k', 'approve', NULL)"));
+}
+
+TEST_CASE("a signal that comes as a message, and a command, wake what waits")
+{
+    waiting all;
+    all.start(ask_first, purchase{"p", 10}, "k");
+    all.run_all();
+    auto& till = all.at("till");
+    postgres::postgres_store store{{.url = till.db.url()}};
+    auto lane = till.executor_on(store);
+    int woken = 0;
+    lane.on_started([&woken] { ++woken; });
+    auto const deliver = [&](std::string const& statement) {
+        all.at("shop").db.run(statement);
+        all.at("shop").relay_due();
+        for (auto const& one : till.take_all()) till.process_on(lane, one);
+    };
+    deliver("SELECT skald.send_signal('', 'k', 'approve', 'null')");
+    CHECK(woken == 1);
+    deliver("SELECT skald.request_control('cancel', '', 'k', 'changed my mind')");
+    CHECK(woken == 2);
 }
 
 TEST_CASE("the home compares signals for another service's step, and sends the same one again")

@@ -5,6 +5,9 @@
 
 #include "examples/order_saga/order_saga.hpp"
 
+#include <skald/service.hpp>
+#include <skald/wait_step.hpp>
+
 #include <doctest/doctest.h>
 
 #include <utility>
@@ -56,6 +59,22 @@ struct saga_web
                      }}},
                    http::scope_from_header("X-Scope")};
 };
+
+struct go_ahead
+{
+    std::string by;
+    NLOHMANN_DEFINE_TYPE_INTRUSIVE(go_ahead, by)
+};
+
+class approve final : public wait_step<go_ahead, go_ahead>
+{
+    std::chrono::milliseconds timeout(go_ahead const&) const override { return std::chrono::hours{1}; }
+    outcome arrived(step_context&, go_ahead&, go_ahead const&) const override { return done(); }
+    outcome timed_out(step_context&, go_ahead&) const override { return reject("nobody did"); }
+};
+
+constexpr pivot<go_ahead> approve_it{"approve", "orders"};
+constexpr auto ask_somebody = define("ask-somebody", approve_it);
 
 }  // namespace
 
@@ -233,4 +252,44 @@ TEST_CASE("another scope neither sees nor cancels a saga, nor does it learn that
     }
     CHECK(s.ask("DELETE", "/sagas/caf%C3%A9").status == 404);
     CHECK(s.commands_issued() == "0");
+}
+
+TEST_CASE("a signal and a cancellation wake what waits, and a refused one does not")
+{
+    saga_web const s;
+    auto const signal = [&](std::string const& step) {
+        return s.web.ask("POST", "/sagas/k/signals/" + step, "X-Scope: a\r\nIdempotency-Key: for-" + step + "\r\n",
+                         "{}");
+    };
+    CHECK(signal("none-such").status == 404);
+    CHECK(s.web.woken == 0);
+    CHECK(signal("charge-payment").status == 202);
+    CHECK(s.web.woken == 1);
+    CHECK(s.ask("DELETE", "/sagas/k").status == 202);
+    CHECK(s.web.woken == 2);
+}
+
+TEST_CASE("a signal that its step here can't read is 400, and nothing of it is kept")
+{
+    runtime::registry steps;
+    service orders{"orders"};
+    orders.host(ask_somebody, approve_it, approve{});
+    for (auto& one : orders.parts().steps) steps.add(one.definition, one.name, std::move(one.hosted));
+    live_entry web{{{"POST", "/orders", idempotency::required,
+                     [](http::request_context& ctx) {
+                         ctx.start(ask_somebody, go_ahead{});
+                         return http::response{202, "", {}, ""};
+                     }}},
+                   {},
+                   {},
+                   &steps};
+    REQUIRE(web.ask("POST", "/orders", "Idempotency-Key: k\r\n").status == 202);
+    auto const signal = [&](std::string const& body) {
+        return web.ask("POST", "/sagas/k/signals/approve", "Idempotency-Key: s\r\n", body);
+    };
+    auto const refused = signal(R"({"by": 7})");
+    CHECK(refused.status == 400);
+    CHECK_MESSAGE(refused.body.find("by is a number") != std::string::npos, refused.body);
+    CHECK(web.db.one("SELECT count(*) FROM skald.signal") == "0");
+    CHECK(signal(R"({"by": "eve"})").status == 202);
 }

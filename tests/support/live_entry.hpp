@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -39,13 +40,13 @@ template <class Server>
 struct live_entry_on
 {
     explicit live_entry_on(std::vector<entry_detail::route> own = {}, http::scope_function scope_of = {},
-                           config changed = {})
+                           config changed = {}, runtime::registry const* hosted = nullptr)
         : settings{completed(std::move(changed))}
     {
         for (auto& route : own) routes.add(std::move(route));
         routes.set_scope(std::move(scope_of));
         db.run("CREATE TABLE effect (what text)");
-        entry.parts().open({{.url = db.url()}, *deliveries, backlog, out});
+        entry.parts().open({{.url = db.url()}, *deliveries, backlog, out, {}, hosted, [this] { ++woken; }});
         server = std::make_unique<Server>(entry, settings, log);
     }
 
@@ -77,6 +78,7 @@ struct live_entry_on
     database const db;
     runtime::backlog backlog;
     runtime::memory_source out;
+    std::atomic<int> woken{};  // how often the process was told to look for waits that have ended
     core::silent_logger log;
     memory::memory_transport transport;
     std::unique_ptr<ports::subscription> deliveries{transport.subscribe({"orders", 1})};

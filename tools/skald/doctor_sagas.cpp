@@ -127,8 +127,8 @@ void examine_started(pqxx::connection& c, std::string const& unseen, findings& f
     add(found, "unsettled steps", unsettled == 0, health::warning,
         fmt::format("{} started steps have an end that could not be recorded, three times or more", unsettled),
         "`skald started list` has the error of each: mend the step; or, if it is an operator's answer that does not "
-        "fit, "
-        "`skald saga resolve` it again");
+        "fit, `skald saga resolve` it again; or, if it is a signal that does not fit, cancel the saga or deploy a type "
+        "that it fits");
     add(found, "unknown calls", unknown == 0, health::problem,
         fmt::format("of {} calls nobody knows what they have done", unknown),
         "`skald started list --unknown` shows them; find out, and say so with `skald saga resolve`");

@@ -110,7 +110,7 @@ int signal(core::saga_id const& saga, std::string const& step, json const& body,
              : became == "sent"
                  ? "sent to the service of " + name +
                        ", which alone knows whether it waits: if it never does, the signal is parked there"
-                 : "kept for " + name + ": it goes on, or will when it waits",
+                 : "kept for " + name + ": it goes on, or will when it waits, if that is what it waits for",
              {{"signal", became}});
     return 0;
 }

@@ -123,6 +123,13 @@ std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const
     return saga;
 }
 
+std::optional<definition_id> find_definition(pqxx::transaction_base& tx, core::saga_id const& id)
+{
+    auto const rows = postgres::run_in(tx, queries::definition_of_saga{.scope = id.scope, .key = id.key});
+    if (rows.empty()) return {};
+    return definition_id{rows[0]["definition"].c_str(), rows[0]["version"].as<int>()};
+}
+
 json to_json(saga_facts const& saga)
 {
     json view{{"key", saga.id.key},

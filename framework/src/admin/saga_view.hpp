@@ -6,13 +6,23 @@
 #include "postgres/connection.hpp"
 
 #include <nlohmann/json.hpp>
+#include <pqxx/transaction_base>
 
 #include <optional>
+#include <string>
 
 namespace skald::admin {
 
 /// Everything that the home knows about a saga. Nothing if there is no such saga. Throws what pqxx throws.
 std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const& id);
+
+/// The definition that it is of.
+struct definition_id
+{
+    std::string name;
+    int version{};
+};
+std::optional<definition_id> find_definition(pqxx::transaction_base& tx, core::saga_id const& id);
 
 /// {"key","scope","definition","status","reason","created_at","finished_at","deadline_at",
 /// "steps":[{"name","service","kind","status","attempts","at","error","compensation":{...}}]}. A step about which

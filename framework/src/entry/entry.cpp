@@ -55,8 +55,12 @@ entry::implementation::implementation(std::string service, entry_detail::route_t
 {}
 
 entry::implementation::connection::connection(implementation& of, process const& with)
-    : store{with.database}, guard{of.service_, store, of.known_, with.backlog, with.out, of.log_, with.steps},
-      sagas{store, with.out, of.log_}, deliveries{with.deliveries}
+    : wake{[&out = with.out, waits = with.wake_waits] {
+          out.notify();
+          if (waits) waits();
+      }},
+      store{with.database}, guard{of.service_, store, of.known_, with.backlog, with.out, of.log_, with.steps},
+      sagas{store, wake, of.log_}, deliveries{with.deliveries}
 {}
 
 void entry::implementation::open(process const& with)
@@ -129,6 +133,7 @@ http::reply entry::implementation::run_handler(connection& with, http::request c
         .set("skald.scope", to.id.scope)
         .set("skald.key", to.id.key);
     auto made = with.guard.respond({message, to}, trace, std::move(mark));
+    if (to.by->check && made.answer.status < 300) with.wake();
     trace.span.set("http.response.status_code", made.answer.status);
     if (made.answer.status >= 500) trace.span.fail({});
     return made;

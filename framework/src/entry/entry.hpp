@@ -24,6 +24,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,8 +48,9 @@ public:
         ports::subscription const& deliveries;
         runtime::backlog const& backlog;
         runtime::memory_source& out;
-        std::string database_id{};         // the service's database, for the front
-        runtime::registry const* steps{};  // what the service hosts; null: not known
+        std::string database_id{};           // the service's database, for the front
+        runtime::registry const* steps{};    // what the service hosts; null: not known
+        std::function<void()> wake_waits{};  // looks at once for waits that have ended
     };
 
     /// From now on it accepts requests.
@@ -93,6 +95,7 @@ private:
     {
         connection(implementation& of, process const& with);
 
+        std::function<void()> wake;  // looks at once for what a commit left to this process: messages, waits that ended
         postgres::postgres_store store;
         entry_detail::request_guard guard;
         entry_detail::saga_resource sagas;

@@ -273,6 +273,7 @@ http::response request_guard::call_handler(call const& c, http::request_context&
     try {
         auto const timed = c.trace.span.child("handle");
         answer = c.by.handler(ctx);
+        if (c.by.check && steps_ != nullptr && answer.status == 202) c.by.check(ctx, *steps_);
         SKALD_FAILPOINT("entry.handler_ran");
     }
     catch (http::body_error const&) {

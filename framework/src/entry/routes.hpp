@@ -4,9 +4,11 @@
 #include "core/identity.hpp"
 #include "http/router.hpp"
 #include "metrics/route_metrics.hpp"
+#include "runtime/registry.hpp"
 
 #include <skald/http_handler.hpp>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
@@ -21,6 +23,8 @@ struct route
     std::string pattern;
     http::idempotency key{};
     http::entry_handler handler;
+    /// Of a signal: throws body_error if a step here can't read it. What such a route commits is looked for at once.
+    std::function<void(http::request_context&, runtime::registry const&)> check{};
 };
 
 /// What a request asks for, and whose it is.

@@ -82,7 +82,7 @@ http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_
     auto const done = admin::issue(c, {"cancel", id, "cancelled over HTTP", "a client over HTTP"});
     auto const now = admin::find_saga(c, id).value_or(*saga);
     if (done.contains("refused")) return http::problem(http::problem_type::not_cancellable, why_not_cancelled(now));
-    out_.notify();
+    wake_();
     return answer(202, now);
 }
 

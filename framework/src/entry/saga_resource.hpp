@@ -5,7 +5,9 @@
 #include "core/log.hpp"
 #include "http/handler.hpp"
 #include "postgres/postgres_store.hpp"
-#include "runtime/memory_source.hpp"
+
+#include <functional>
+#include <utility>
 
 namespace skald::entry_detail {
 
@@ -13,8 +15,9 @@ namespace skald::entry_detail {
 class saga_resource
 {
 public:
-    saga_resource(postgres::postgres_store& store, runtime::memory_source& out, core::logger& log)
-        : store_{store}, out_{out}, log_{log}
+    /// `wake` is called after a command took effect: what it left in the database is looked for at once.
+    saga_resource(postgres::postgres_store& store, std::function<void()> wake, core::logger& log)
+        : store_{store}, wake_{std::move(wake)}, log_{log}
     {}
 
     /// Shows the saga. While it has not ended, a client may wait, with ?wait=N or the Prefer header. Never throws.
@@ -29,7 +32,7 @@ private:
     http::response failed(char const* event, std::exception const& error);
 
     postgres::postgres_store& store_;
-    runtime::memory_source& out_;
+    std::function<void()> wake_;
     core::logger& log_;
 };
 

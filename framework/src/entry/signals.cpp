@@ -1,12 +1,24 @@
 #include "entry/signals.hpp"
 
+#include "admin/saga_view.hpp"
 #include "http/problem.hpp"
 
+#include <skald/detail/external_work.hpp>
 #include <skald/errors.hpp>
 #include <skald/saga.hpp>
 
 namespace skald::entry_detail {
 namespace {
+
+/// As its step here reads it. Elsewhere nobody can tell.
+void refuse_misfit(http::request_context& ctx, runtime::registry const& steps)
+{
+    auto const of = admin::find_definition(ctx.tx(), {ctx.scope(), ctx.parameter("key")});
+    auto const* const step = of ? steps.find(of->name, ctx.parameter("step"), of->version) : nullptr;
+    auto const* const work = step == nullptr || step->step == nullptr ? nullptr : step->step->external(true);
+    if (work == nullptr) return;
+    if (auto const why = work->why_no_signal(ctx.request().body)) throw http::body_error{*why};
+}
 
 http::response respond(http::request_context& ctx)
 try {
@@ -37,7 +49,7 @@ catch (data_error const& error) {
 
 route signal_route()
 {
-    return {"POST", "/sagas/{key}/signals/{step}", http::idempotency::required, respond};
+    return {"POST", "/sagas/{key}/signals/{step}", http::idempotency::required, respond, refuse_misfit};
 }
 
 }  // namespace skald::entry_detail

@@ -66,7 +66,7 @@ public:
     /// of one kind. Never throws what the database or a step throws.
     run_result run(std::span<task> tasks, run_options const& how = {});
 
-    /// What to call when a step has started, after the COMMIT.
+    /// What to call when a call or a wait may be due, after the COMMIT: a step has started, a signal or a command came.
     void on_started(std::function<void()> tell) { on_started_ = std::move(tell); }
 
     /// Parks a delivery that can't be processed at all, and reports it to its saga's home. Throws ports::fault.

@@ -66,6 +66,7 @@ void executor::take_in(std::span<task> reports)
         if (!is_one || met.kind != ports::fault_kind::broken) throw;
         return park(reports.front(), "malformed", met.what());
     }
+    if (type == core::signal_type && on_started_) on_started_();
     counts_->metrics.reports.add(reports.size());
     SKALD_FAILPOINT_IF(type == core::signal_type, "signal.taken");
     SKALD_FAILPOINT_IF(type == core::progress_type, "progress.noted");
@@ -83,6 +84,7 @@ void executor::take_command(task const& t)
     store_.write(changes);
     SKALD_FAILPOINT("command.taken");
     out_.notify();
+    if (on_started_) on_started_();
     counts_->metrics.commands.add();
     log_.info("saga.command_taken", {{"id", t.delivery.message.id}});
 }

@@ -79,7 +79,12 @@ started_next decide_wait(started_step const& s, nlohmann::json const& answer)
 {
     if (auto stop = stopped_by(s)) return end_of(s, *std::move(stop));
     if (s.row.command == "pause") return release_of(s, wait_of_paused, false);
-    if (answer.contains("signal")) return end_of(s, second_transaction::answer{answer["signal"].dump()});
+    // One that does not fit its type keeps nobody's time from coming.
+    if (answer.contains("signal")) {
+        auto signal = answer["signal"].dump();
+        if (s.row.left > 0ms || !s.work->why_no_signal(signal))
+            return end_of(s, second_transaction::answer{std::move(signal)});
+    }
     if (s.row.left <= 0ms) return end_of(s, second_transaction::answer{});
     auto due_in = s.row.left;
     if (auto const deadline = s.envelope().deadline())

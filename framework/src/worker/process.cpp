@@ -172,14 +172,16 @@ void process::start()
     if (traces_ != nullptr)
         exporter_ = std::make_unique<tracing::exporter>(
             tracing::exporter_options{.endpoint = settings_.otlp_endpoint, .service = service_}, *traces_, log_);
-    entry_.open({database("http"), *deliveries_, backlog_, out_, database_id_, &steps_});
+    if (runtime::started_loop::is_needed(steps_)) start_calls();
+    entry_.open({database("http"), *deliveries_, backlog_, out_, database_id_, &steps_, [this] {
+                     if (started_) started_->notify();
+                 }});
     // Without its own relay this process sends nothing from memory either: everything is left to a relay elsewhere.
     if (settings_.relay)
         start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max, .sign_with = keys(), .traces = traces_});
     if (settings_.relay && settings_.dispatch_grace.count() > 0)
         start_publishing(memory_loop_, {.sign_with = keys(), .traces = traces_});
     start_thread([this] { run_maintenance(); });
-    if (runtime::started_loop::is_needed(steps_)) start_calls();
     for (std::size_t i = 0; i < settings_.lanes; ++i) start_thread([this] { run_lane(); });
     if (http_) http_->start();
     parts_.emplace(served_parts{*deliveries_, http_.get(), started_.get()});
@@ -237,7 +239,7 @@ void process::start_thread(std::function<void()> code)
     });
 }
 
-// Before the lanes, which report to it.
+// Before the lanes and requests, which report to it.
 void process::start_calls()
 {
     started_ = std::make_unique<runtime::started_loop>(

@@ -135,6 +135,19 @@ public:
     bool is_call() const override { return false; }
     bool takes_signal() const override { return is_wait<Data, Step>; }
 
+    std::optional<std::string> why_no_signal([[maybe_unused]] std::string_view json) const override
+    {
+        if constexpr (is_wait<Data, Step>) {
+            try {
+                read_data<typename Step::signal_type>(json, as_signal);
+            }
+            catch (data_error const& error) {
+                return error.what();
+            }
+        }
+        return {};
+    }
+
     std::chrono::milliseconds due_in(std::string_view body, step_context const& ctx) const override
     {
         auto const data = read_data<Data>(body);
