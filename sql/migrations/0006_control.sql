@@ -68,12 +68,24 @@ END $$;
 CREATE FUNCTION skald.not_started_here(scope text, key text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
-AS $$ SELECT format('no saga %s%s was started here, in the database of %s, %s: ask the database of its home%s', n.key,
+AS $$ SELECT format('no saga %s%s was started here, in the database of %s, %s: %s', n.key,
                     CASE WHEN n.scope <> '' THEN ' of scope ' || n.scope ELSE '' END,
                     coalesce((SELECT s.name FROM skald.service s), 'no service yet'), current_database(),
-                    (SELECT ', ' || min(i.home) FROM skald.idempotency i
-                      WHERE (i.scope, i.key) = (n.scope, n.key) AND i.home <> '-'))
+                    coalesce((SELECT 'the sagas of that key here have the scope ' || string_agg(format('%L', o.scope), ' or ')
+                                FROM (SELECT g.scope FROM skald.saga g WHERE g.key = n.key ORDER BY g.scope LIMIT 3) AS o),
+                             'ask the database of its home' ||
+                             coalesce((SELECT ', ' || min(i.home) FROM skald.idempotency i
+                                        WHERE (i.scope, i.key) = (n.scope, n.key) AND i.home <> '-'), '')))
         FROM (VALUES (scope, key)) AS n (scope, key) $$;
+
+-- Why what is kept with a command for a saga can't be: who reads one takes no more (core::read_command). NULL: it can.
+CREATE FUNCTION skald.too_long(reason text, by text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT CASE WHEN octet_length(reason) > 4000
+                  THEN format('the reason has %s bytes, of at most 4000: say where the rest is', octet_length(reason))
+                  WHEN octet_length(skald.actor(by)) > 4000
+                  THEN format('the name of who asks has %s bytes, of at most 4000', octet_length(skald.actor(by))) END $$;
 
 -- Takes a command here and sends it to the services in `told`, as {"id", "scope", "key", "home", "action", "reason", "step", "by",
 -- "requested_at"}, and "act" if it is part of an order for many. Returns the command, with `left` if the parked step of a retry was left parked: then it was not sent.
@@ -130,6 +142,8 @@ BEGIN
         RAISE EXCEPTION 'a command is pause, resume, cancel or retry, and not %', action
               USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    refused := skald.too_long(reason, by);
+    IF refused IS NOT NULL THEN RETURN jsonb_build_object('refused', refused); END IF;
     -- The guard's records before the saga's row, as every step does (traps G22).
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('started', 'unknown', 'retrying', 'parked') ORDER BY i.step FOR UPDATE;
@@ -181,6 +195,8 @@ BEGIN
               USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF coalesce(reason, '') = '' THEN RETURN jsonb_build_object('refused', 'give a reason: it is kept with the saga'); END IF;
+    reason := format('closed by an operator (%s): %s', skald.actor(by), reason);
+    IF skald.too_long(reason, by) IS NOT NULL THEN RETURN jsonb_build_object('refused', skald.too_long(reason, by)); END IF;
     -- As in skald.request_control(): records before the saga's row.
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('started', 'unknown', 'retrying', 'parked') ORDER BY i.step FOR UPDATE;
@@ -205,7 +221,6 @@ BEGIN
             'with --even-with-calls', key, array_to_string(lost, '; ')));
     END IF;
     told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
-    reason := format('closed by an operator (%s): %s', skald.actor(by), reason);
     command := skald.send_command(was, 'close', reason, NULL, told, by);
     UPDATE skald.saga s
        SET status = as_status::skald.saga_status, reason = reason, updated_at = clock_timestamp(), finished_at = clock_timestamp()

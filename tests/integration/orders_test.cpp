@@ -172,10 +172,37 @@ TEST_CASE("orders that can't be given say why")
     CHECK(s.give("cancel", "", "no-such").find("no saga no-such was started here") != std::string::npos);
     CHECK(s.give("resume").find("is not paused: it is running") != std::string::npos);
     CHECK(s.give("retry").find("no step of saga 1 is parked: it is running") != std::string::npos);
+    CHECK(s.give("cancel", std::string(4001, 'r')).find("the reason has 4001 bytes, of at most 4000") == 0);
+    CHECK(s.rows("orders", "SELECT skald.request_control('pause', '', '1', '', repeat('e', 4000))->>'refused' LIKE "
+                           "'the name of who asks has % bytes%'") == "t");
+    CHECK(s.rows("orders", "SELECT skald.close_saga('completed', '', '1', repeat('r', 3990))->>'refused' LIKE "
+                           "'the reason has 40%'") == "t");
     s.order("2", 6);
     s.kit().deliver_all();
     CHECK(s.give("pause", "", "2").find("has ended: it is compensated") != std::string::npos);
     CHECK(s.audit("orders").empty());
+}
+
+TEST_CASE("a reason of the greatest length is taken by every service")
+{
+    ordered_shop s;
+    s.begin("charge-payment");
+    CHECK(s.give("cancel", std::string(4000, 'r')).empty());
+    s.kit().deliver_all();
+    CHECK(s.kit().saga_is("1", "compensated"));
+    CHECK(s.nothing_is_parked());
+    CHECK(s.audit("shipping") == "saga cancel|taken");
+}
+
+TEST_CASE("a saga of a key that is there in another scope only is said to be there")
+{
+    ordered_shop s;
+    s.kit().ask(
+        "orders",
+        "SELECT skald.start(scope, '7', 'place-order', 1, '{}', 'forward 1/1 ship@shipping=pivot', sha256('x'), "
+        "'shipping', 'skald.step', '', '{}') FROM unnest(array['b', 'a']) AS scope");
+    auto const refused = s.give("cancel", "", "7");
+    CHECK_MESSAGE(refused.ends_with(": the sagas of that key here have the scope 'a' or 'b'"), refused);
 }
 
 TEST_CASE("a saga that is compensating already is not cancelled a second time")

@@ -196,8 +196,8 @@ TEST_CASE("an order is told as long as it means something")
     CHECK(explain(s) == explain(with_steps_done(1)));
     s.command->action = "cancel";
     CHECK(explain(s).ends_with(
-        "A cancel was requested by eve at 2026-01-31 11:59:00Z (60 s ago): looking; no step has been claimed since. "
-        "A service that was down then runs what waits in its queue first."));
+        "A cancel was requested by eve at 2026-01-31 11:59:00Z (60 s ago): looking; no service has reported yet "
+        "that it took effect. One that was down then runs what waits in its queue first."));
     s.status = saga_state::compensating;
     CHECK(explain(s).find("A cancel") == std::string::npos);
 }
@@ -220,7 +220,7 @@ TEST_CASE("a saga that is stuck while it compensates does not say that no step h
     auto s = with_steps_done(1, saga_state::stuck);
     s.command = command_facts{"cancel", "eve", "", noon - 4min};
     s.steps[1].record = was(step_status::parked);
-    CHECK(explain(s).find("no step has been claimed since") != std::string::npos);
+    CHECK(explain(s).find("no service has reported yet") != std::string::npos);
     s.steps[1].record = was(step_status::cancelled);
     s.steps[0].compensation = was(step_status::parked);
     CHECK_MESSAGE(explain(s).find("A cancel") == std::string::npos, explain(s));

@@ -3,6 +3,7 @@
 #include "core/text.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <cstdio>
 
@@ -52,6 +53,8 @@ CLI::Option* add_reason(CLI::App& command, std::string& reason, std::string cons
 {
     auto const refusal = [](std::string const& text) -> std::string {
         if (text.find_first_not_of(" \t\r\n") == std::string::npos) return "is empty: say why, it is kept";
+        if (text.size() > 4'000)
+            return fmt::format("has {} bytes, of at most 4000: say where the rest is", text.size());
         return {};
     };
     return command.add_option("--reason", reason, help)->check(CLI::Validator{refusal, "TEXT", "reason"});

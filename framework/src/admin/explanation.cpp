@@ -292,8 +292,8 @@ std::string about_command(saga_facts const& saga)
         return fmt::format(" A cancel was requested {}; if the call of {} has been made, what it has done comes first.",
                            asked, step->name);
     if ((saga.status == saga_state::running || saga.status == saga_state::stuck) && !compensates(saga))
-        return fmt::format(" A cancel was requested {}; no step has been claimed since. A service that was down then "
-                           "runs what waits in its queue first.",
+        return fmt::format(" A cancel was requested {}; no service has reported yet that it took effect. One that was "
+                           "down then runs what waits in its queue first.",
                            asked);
     return {};
 }
