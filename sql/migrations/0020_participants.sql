@@ -737,7 +737,8 @@ BEGIN
         IF refused IS NULL THEN
             verdict := 'run';
             data := regexp_replace(convert_from(body, 'UTF8'), U&'^\FEFF', '');
-            taken := jsonb_build_object('message', message, 'step', coalesce(mine, '{}'), 'result', claim.result, 'attempts', claim.attempts,
+            taken := jsonb_build_object('message', message, 'kind', jsonb_typeof(data), 'step', coalesce(mine, '{}'),
+                                        'result', claim.result, 'attempts', claim.attempts,
                                         'at', skald.instant(at), 'transaction', pg_current_xact_id()::text, 'fingerprint', encode(print, 'hex'));
             RETURN;
         END IF;
@@ -761,6 +762,11 @@ BEGIN
     PERFORM skald.assert_taken(taken);
     IF data IS NULL OR wrong IS NOT NULL THEN
         RAISE EXCEPTION 'done() needs the data for the next step: %', coalesce(wrong, 'pass what came if the step does not change it')
+              USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- Such as what a step returns by accident: the next service could not read it, and the compensation neither.
+    IF taken->>'kind' = 'object' AND ltrim(convert_from(data, 'UTF8'), U&'\FEFF' || E' \t\r\n') NOT LIKE '{%' THEN
+        RAISE EXCEPTION 'the saga''s data are an object, and what the step makes of them is none: the next step could not read it'
               USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM skald.carry_out(

@@ -169,6 +169,7 @@ TEST_CASE("what is called wrongly says what to do")
          "another delivery was taken");
     says(taken_and("COMMIT"), "a step ran COMMIT itself");
     says(taken_and(std::string{"SELECT skald.done("} + it + ", 'no JSON')"), "done() needs the data");
+    says(taken_and(std::string{"SELECT skald.done("} + it + ", 'false')"), "are an object, and what the step makes");
     says(taken_and(std::string{"SELECT skald.done("} + it + ", '{}'), skald.done(" + it + ", '{}')"),
          "has ended already");
     says(taken_and(std::string{"SELECT skald.publish("} + it + ", 'mail', 'a:b', '')"),
