@@ -1,6 +1,8 @@
 // A rehearsal's report in words: how the step would end, and what would become of its saga.
 #include "support/rehearsed_depot.hpp"
 
+#include <skald/errors.hpp>
+
 #include <doctest/doctest.h>
 
 #include <stdexcept>
@@ -32,6 +34,8 @@ TEST_CASE("the words say how the step would end, and what becomes of the saga: o
     CHECK(ends("k:weigh.compensate") == "cancelled: it would not run; the saga would compensate");  // nothing to undo
     CHECK(ends("k:pack.compensate") ==
           "done: it would be completed; the saga would be compensated: no other step is left to undo");
+    CHECK_THROWS_WITH_AS(d.rehearsed("k:load.compensate"), "load can't be undone: it is the pivot",
+                         skald::configuration_error);
     d.weigh = [](auto&, auto&) { return skald::reject("too heavy"); };
     CHECK(ends("k:weigh") == "rejected; the saga would compensate");
     d.weigh = [](auto&, auto&) -> skald::outcome { throw std::runtime_error{"away"}; };

@@ -67,8 +67,9 @@ tcp::acceptor listening(asio::io_context& io, server_options const& options)
     tcp::acceptor acceptor{io};
     for (auto const& entry : found)
         if (!(error = listen_on(acceptor, entry.endpoint()))) return acceptor;
-    throw std::runtime_error{listen_setting(options.listen, options.listen_name) +
-                             " can't be used: " + error.message()};
+    auto const why = listen_setting(options.listen, options.listen_name) + " can't be used: " + error.message();
+    if (error == boost::system::errc::address_in_use) throw address_in_use{why};
+    throw std::runtime_error{why};
 }
 
 }  // namespace

@@ -52,13 +52,20 @@ struct server_load
     bool operator==(server_load const&) const = default;
 };
 
+/// Another program listens there: it may end.
+struct address_in_use : std::runtime_error
+{
+    using runtime_error::runtime_error;
+};
+
 /// Threads: drain() and the destructor from one; the rest from any.
 class server
 {
 public:
     /// Listens, so that errors of the address surface here; nothing is accepted before start(). Throws
-    /// std::runtime_error that names the setting if the address is malformed, in use or not of this machine, or if the
-    /// TLS files can't be used. `observer`: is told of every response, and must outlive the server; null: nobody is.
+    /// address_in_use; std::runtime_error that names the setting if the address is malformed or not of this machine, or
+    /// if the TLS files can't be used. `observer`: is told of every response, and must outlive the server; null: nobody
+    /// is.
     server(server_options options, handler on_request, core::logger& log, immediate_handler immediate = {},
            http::observer* observer = nullptr);
 

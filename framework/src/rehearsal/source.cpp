@@ -218,6 +218,10 @@ private:
                 fmt::format("the saga {} ({}) has no step {}", what_.key.key, e.definition, what_.key.step)};
         if (step->service != service_)
             throw configuration_error{fmt::format("{} is a step of {}: rehearse it there", step->name, step->service)};
+        if (what_.key.direction == core::direction::back && step->kind != step_kind::compensatable)
+            throw configuration_error{
+                fmt::format("{} can't be undone: it is {}", step->name,
+                            step->kind == step_kind::pivot ? "the pivot" : "a retriable step, after the pivot")};
         e.itinerary.position = {what_.key.direction, static_cast<std::size_t>(step - e.itinerary.steps.begin())};
     }
 

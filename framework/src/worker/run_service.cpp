@@ -1,4 +1,5 @@
 // A whole main().
+#include "http/server.hpp"
 #include "worker/rehearsal_command.hpp"
 #include "worker/settings.hpp"
 #include "worker/stored_check.hpp"
@@ -7,6 +8,7 @@
 #include <skald/worker.hpp>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -86,7 +88,10 @@ try {
 }
 catch (std::exception const& error) {
     std::fputs(fmt::format("{}: {}\n", argv[0], error.what()).c_str(), stderr);
-    return 2;
+    using nlohmann::json;
+    if (asks_for({argv + 1, argv + argc}, "--json"))
+        std::puts(json{{"refused", error.what()}}.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
+    return dynamic_cast<http::address_in_use const*>(&error) != nullptr ? 1 : 2;
 }
 
 int run_service(service what, int argc, char const* const* argv, std::shared_ptr<logger> log)

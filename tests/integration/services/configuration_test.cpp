@@ -27,6 +27,19 @@ struct one_service
 
 }  // namespace
 
+TEST_CASE_FIXTURE(one_service, "an address that another program listens on is no wrong setting: it may be free later")
+{
+    service_process first{shop::program("payment"), {"--listen", "127.0.0.1:0"}, variables};
+    first.start();
+    REQUIRE(wait_until([&] { return first.has_logged("worker.started"); }));
+    service_process second{
+        shop::program("payment"), {"--listen", "127.0.0.1:" + std::to_string(first.http_port())}, variables};
+    second.start();
+    CHECK_MESSAGE(second.wait(std::chrono::seconds{60}).code == 1, second.log());
+    CHECK_MESSAGE(second.has_logged("SKALD_HTTP_LISTEN"), second.log());
+    CHECK(first.terminate().code == 0);
+}
+
 TEST_CASE("--help-all lists every setting and ends with 0, whatever else is wrong")
 {
     for (auto const* name : {"order", "payment", "shipping"}) {
