@@ -1,9 +1,12 @@
 #include "database.hpp"
 
+#include "commands.hpp"
 #include "rabbitmq/url.hpp"
 #include "worker/transports.hpp"
 
 #include <skald/errors.hpp>
+
+#include <pqxx/except>
 
 #include <stdexcept>
 
@@ -43,6 +46,18 @@ void refuse_without_broker(config const& settings, std::string const& command)
             "--reset-offsets --to-datetime TIME --execute; all since then comes again, and the guard "
             "absorbs what is younger than SKALD_RETENTION_DAYS"};
     }
+}
+
+bool lost_connection(postgres::connection const& c, std::exception const& error)
+{
+    return dynamic_cast<pqxx::broken_connection const*>(&error) != nullptr || !c.is_open();
+}
+
+void complain_if_not_replicated(postgres::connection const& c)
+{
+    if (c.warning().empty()) return;
+    complain("it is done, but may be gone after a failover: give it again when the standbys are back (" + c.warning() +
+             ")");
 }
 
 std::string const& broker_url(config const& settings)

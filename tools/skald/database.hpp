@@ -5,8 +5,6 @@
 
 #include <skald/config.hpp>
 
-#include <pqxx/except>
-
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -35,16 +33,23 @@ public:
     using runtime_error::runtime_error;
 };
 
+/// Complains if the last change on `c` was committed without the standbys that it should have waited for.
+void complain_if_not_replicated(postgres::connection const& c);
+
+/// Whether `error` came of the connection: what was asked on it last may have been done.
+bool lost_connection(postgres::connection const& c, std::exception const& error);
+
 /// Asks on `c`, which is connected, for a change, which is one transaction: returns the answer, and throws what `ask`
 /// throws, or may_be_done.
 template <class Ask>
 auto change(postgres::connection const& c, Ask const& ask)
 try {
-    return ask();
+    auto answer = ask();
+    complain_if_not_replicated(c);
+    return answer;
 }
 catch (std::exception const& error) {
-    bool const is_lost = dynamic_cast<pqxx::broken_connection const*>(&error) != nullptr || !c.is_open();
-    if (!is_lost) throw;
+    if (!lost_connection(c, error)) throw;
     throw may_be_done{error.what()};
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "postgres/conninfo.hpp"
+#include "postgres/faults.hpp"
 #include "rabbitmq/errors.hpp"
 
 #include <skald/errors.hpp>
@@ -19,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -98,6 +100,23 @@ bool is_set(std::string const& variable)
     return std::getenv(variable.c_str()) != nullptr || std::getenv((variable + "_FILE").c_str()) != nullptr;
 }
 
+// In reverse, as CLI11 wants them. The empty value of `--scope=` becomes a word of its own, since CLI11 would take the
+// next one for it.
+std::vector<std::string> arguments_of(std::span<char const* const> words)
+{
+    std::vector<std::string> all;
+    bool are_options = true;
+    for (std::string_view word : words.subspan(1)) {
+        if (word == "--") are_options = false;
+        bool const is_empty = are_options && word.starts_with("--") && word.find('=') == word.size() - 1;
+        if (is_empty) word.remove_suffix(1);
+        all.emplace_back(word);
+        if (is_empty) all.emplace_back();
+    }
+    std::ranges::reverse(all);
+    return all;
+}
+
 int run(skald::tools::choice const& chosen, skald::tools::output const& out)
 try {
     return chosen();
@@ -113,6 +132,10 @@ catch (skald::tools::may_be_done const& error) {
                                  "what was done is not done twice",
                                  without_context(error.what())));
 }
+catch (pqxx::in_doubt_error const&) {
+    return out.doubt("it may have been done, since its connection broke in COMMIT. Give it again: what was done is not "
+                     "done twice");
+}
 catch (pqxx::broken_connection const& error) {
     if (says_read_only(error.what())) return out.fail(read_only, 1);
     return out.fail(is_set("DATABASE_URL") ? error.what() : skald::postgres::why_not_connected("", error.what()), 1);
@@ -123,6 +146,12 @@ catch (skald::rabbitmq::connection_lost const& error) {
                     1);
 }
 catch (std::exception const& error) {
+    if (skald::postgres::says_blocked())
+        return out.fail(
+            "nothing was done: another session holds a lock on what it needs; `skald doctor` says which, if "
+            "it still does. Give it again (" +
+                without_context(error.what()) + ')',
+            1);
     return out.fail(says_read_only(error.what()) ? read_only : error.what(), 1);
 }
 
@@ -132,7 +161,8 @@ int main(int argc, char** argv)
 {
     hold_standard_streams();
     CLI::App app{"Operates Skald's tables and outbox. DATABASE_URL (or libpq's PG* variables) names the database,\n"
-                 "AMQP_URL the broker; the SKALD_* variables are those of the services."};
+                 "AMQP_URL the broker; the SKALD_* variables are those of the services.",
+                 "skald"};
     app.require_subcommand(1);
     app.set_version_flag("--version", SKALD_VERSION);
 
@@ -158,7 +188,7 @@ int main(int argc, char** argv)
     skald::tools::output const early{is_json};  // before it is known what --json is an option of
     if (auto const why = why_not_text(words); !why.empty()) return with_output_written(early.fail(why, 2));
     try {
-        app.parse(argc, argv);
+        app.parse(arguments_of(words));
     }
     catch (CLI::ParseError const& error) {
         return with_output_written(refuse(app, error, early));

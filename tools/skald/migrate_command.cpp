@@ -117,8 +117,11 @@ int migrate(migrate_options const& options, output const& out)
     catch (std::exception const& error) {
         if (!did.has_changed) throw;
         auto const why = core::in_one_line(error.what());
-        did.parts.push_back("then it failed: " + why);
-        did.object["failed"] = why;
+        bool const is_unknown = dynamic_cast<pqxx::in_doubt_error const*>(&error) != nullptr;
+        did.parts.push_back((is_unknown ? "then the connection broke in COMMIT, and the next may have been done: "
+                                        : "then it failed: ") +
+                            why);
+        did.object[is_unknown ? "unknown" : "failed"] = why;
         return did.tell(out, dynamic_cast<configuration_error const*>(&error) != nullptr ? 2 : 1);
     }
     return did.tell(out, 0);

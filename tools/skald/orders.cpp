@@ -82,13 +82,19 @@ int show_what_would_be_done(admin::order_for_many const& order, output const& ou
     return 0;
 }
 
-int sum_up(admin::order_for_many const& order, admin::order_progress const& p, std::string const& failed,
+/// `failed`: why it did not come to its end. `is_lost`: because of its connection.
+int sum_up(admin::order_for_many const& order, admin::order_progress const& p, std::string const& failed, bool is_lost,
            output const& out)
 {
     auto text = fmt::format("{}: {} of {} sagas", order.action, p.done, p.matching);
     if (p.refused > 0) text += fmt::format(", {} refused", p.refused);
     if (p.busy > 0) text += fmt::format(", {} left out: another transaction holds them", p.busy);
-    if (!failed.empty()) text += "; then it failed: " + core::visible_text(failed);
+    auto const why = core::in_one_line(failed);
+    bool const is_unknown = is_lost && p.at_hand > 0;
+    if (is_unknown)
+        text +=
+            fmt::format("; up to {} more may have got it, since its connection broke on the way: {}", p.at_hand, why);
+    else if (!why.empty()) text += "; then it failed: " + why;
     else if (!p.has_ended) text += "; stopped";
     if (!p.has_ended || p.busy > 0) text += ". Give it again to go on with the rest";
     if (!out.json)
@@ -96,7 +102,7 @@ int sum_up(admin::order_for_many const& order, admin::order_progress const& p, s
     json said{{"action", order.action}, {"matching", p.matching}, {"done", p.done},       {"refused_count", p.refused},
               {"busy", p.busy},         {"ended", p.has_ended},   {"refused", p.refusals}};
     if (p.act != 0) said["audit_id"] = p.act;
-    if (!failed.empty()) said["failed"] = failed;
+    if (!why.empty()) said[is_unknown ? "unknown" : "failed"] = why;
     out.tell(text, said);
     return p.has_ended && p.refused == 0 && p.busy == 0 ? 0 : 1;
 }
@@ -107,17 +113,23 @@ int order_many(admin::order_for_many const& order, output const& out)
     auto c = connect();
     admin::order_progress so_far;
     std::string failed;
+    bool is_lost = false;
     try {
-        admin::issue(
-            c, order, [&] { return signals.wait(std::chrono::milliseconds{0}); }, so_far);
+        auto const after_each = [&] {
+            complain_if_not_replicated(c);
+            return signals.wait(std::chrono::milliseconds{0});
+        };
+        admin::issue(c, order, after_each, so_far);
+        complain_if_not_replicated(c);
     }
     catch (std::invalid_argument const&) {
         throw;
     }
     catch (std::exception const& error) {
         failed = error.what();
+        is_lost = lost_connection(c, error);
     }
-    return sum_up(order, so_far, failed, out);
+    return sum_up(order, so_far, failed, is_lost, out);
 }
 
 int give(order_options const& given, output const& out)

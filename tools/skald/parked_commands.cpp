@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace skald::tools {
@@ -129,6 +130,16 @@ public:
         if (!out_.json) complain(core::visible_text(*refused));
     }
 
+    template <class Act>
+    void add_each(std::span<std::int64_t const> ids, Act const& act)
+    {
+        for (untried_ = ids; !untried_.empty();) {
+            auto const id = untried_.front();
+            untried_ = untried_.subspan(1);
+            add(id, [&] { return act(id); });
+        }
+    }
+
     bool is_empty() const { return done_.empty() && refused_.empty(); }
 
     /// `failed`: why it did not come to its end. `is_lost`: and whether the one at hand was done is not known.
@@ -147,6 +158,10 @@ public:
             text += "; then it failed: " + why;
             said["failed"] = why;
         }
+        if (!untried_.empty()) {
+            text += fmt::format("; not tried: {}", fmt::join(untried_, ", "));
+            said["not_tried"] = std::vector<std::int64_t>{untried_.begin(), untried_.end()};
+        }
         out_.tell(text, said);
         return refused_.empty() && failed.empty() ? 0 : 1;
     }
@@ -156,6 +171,7 @@ private:
     std::string_view did_;
     output const& out_;
     std::int64_t at_hand_{};
+    std::span<std::int64_t const> untried_;
     std::vector<std::int64_t> done_;
     json refused_ = json::array();
 };
@@ -204,8 +220,8 @@ int replay(choice_of_parked const& what, output const& out)
     tally counted{c, "replayed", out};
     return tell_of(counted, [&] {
         if (what.ids.empty()) replay_all(c, what, counted);
-        for (auto const id : what.ids)
-            counted.add(id, [&] { return admin::replay_parked(c, id, what.by, what.yes, what.vouch); });
+        counted.add_each(what.ids,
+                         [&](std::int64_t id) { return admin::replay_parked(c, id, what.by, what.yes, what.vouch); });
     });
 }
 
@@ -218,8 +234,8 @@ int drop(choice_of_parked const& what, output const& out)
     auto c = connect();
     tally counted{c, "dropped", out};
     return tell_of(counted, [&] {
-        for (auto const id : what.ids)
-            counted.add(id, [&] { return admin::drop_parked(c, id, what.why, what.by, is_forced); });
+        counted.add_each(what.ids,
+                         [&](std::int64_t id) { return admin::drop_parked(c, id, what.why, what.by, is_forced); });
     });
 }
 

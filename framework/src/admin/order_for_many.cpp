@@ -84,6 +84,7 @@ pqxx::result select(postgres::connection& c, order_for_many const& order, std::s
 bool give(postgres::connection& c, order_for_many const& order, batch const& to, order_progress& so_far)
 try {
     json const about{{"filter", in_json(order.filter)}, {"matching", so_far.matching}};
+    so_far.at_hand = to.keys.size();
     auto const act = so_far.act != 0 ? postgres::parameter{so_far.act} : std::nullopt;
     auto const rows = c.run("SET TRANSACTION READ WRITE;" +
                             postgres::filled_in(finding_queries::request_control_of_many{.action = order.action,
@@ -99,10 +100,12 @@ try {
     so_far.refused += static_cast<std::int64_t>(answer["refused"].size());
     for (auto const& one : answer["refused"])
         if (so_far.refusals.size() < refusals_max) so_far.refusals.push_back(one);
+    so_far.at_hand = 0;
     return true;
 }
 catch (std::exception const&) {
     if (!postgres::says_blocked()) throw;
+    so_far.at_hand = 0;
     return false;
 }
 

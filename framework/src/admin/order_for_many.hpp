@@ -32,6 +32,7 @@ struct order_progress
     std::int64_t matching{};  // when it began
     std::int64_t act{};       // its row in skald.audit; 0: nothing was done
     std::int64_t done{}, refused{};
+    std::size_t at_hand{};                              // of a statement that has not answered: done or not, who knows
     std::int64_t busy{};                                // left out: another transaction holds them
     nlohmann::json refusals = nlohmann::json::array();  // {"scope", "key", "why"} of the first 100
     bool has_ended{};                                   // and the audit says so; false: it was stopped before

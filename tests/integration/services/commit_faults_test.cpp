@@ -150,6 +150,34 @@ TEST_CASE("a record that is there for want of patience with the standby is not b
     s.close_in_order();
 }
 
+TEST_CASE("a command whose COMMIT was made to stop waiting for the standby says so")
+{
+    shop s;
+    s.open();
+    CHECK(s.payments.terminate().code == 0);
+    REQUIRE(s.order("k").status == 202);
+    REQUIRE(s.outboxes_empty());
+    absent_standby standby;
+    for (std::vector<std::string> const& words :
+         {std::vector<std::string>{"saga", "pause", "k"}, {"saga", "resume", "--definition", "place-order", "--yes"}}) {
+        service_process command{SKALD_TOOL, words, shop::variables(s.orders_db)};
+        command.start();
+        // For many, the end of the order is a commit too.
+        REQUIRE(wait_until([&] {
+            s.orders_db.ask("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+                            " AND wait_event = 'SyncRep' AND application_name = 'skald/cli'");
+            return !command.is_running();
+        }));
+        INFO(command.log());
+        CHECK(command.wait().code == 0);
+        CHECK(command.log().find("may be gone after a failover") != std::string::npos);
+    }
+    standby.reset();
+    s.payments.start();
+    CHECK(s.ends("k", "completed"));
+    s.close_in_order();
+}
+
 TEST_CASE("a node that is made read-only is written to no more, and the services go on when it is not")
 {
     shop s;

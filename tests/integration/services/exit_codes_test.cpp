@@ -24,6 +24,15 @@ std::string refused(told const& answer)
     return object.is_object() ? object.value("refused", "") : "";
 }
 
+/// Of the key k.
+void start_sagas(fresh_database& db, std::vector<std::string> const& scopes)
+{
+    for (auto const& scope : scopes)
+        db.ask("SELECT skald.start('" + scope +
+               "', 'k', 'place-order', 1, '{}', 'forward 1/1 wrap-gift@shipping=pivot', "
+               "sha256('x'), 'shipping', 'skald.step', '', '{}')");
+}
+
 /// Three deliveries, with the numbers 1 to 3.
 void park_three(fresh_database& db)
 {
@@ -83,6 +92,17 @@ TEST_CASE("with --json what fails is a JSON object too, with exit code 1, and a 
     CHECK_MESSAGE(refused(nameless).find("no service owns the database") != std::string::npos, nameless.text);
 }
 
+TEST_CASE("a rehearsal that can't be is a JSON object with --json")
+{
+    service_process command{
+        SKALD_SERVICES_DIR "/payment_service",
+        {"--rehearse", "k:no-such-step", "--json"},
+        {{"DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nowhere"}, {"AMQP_URL", "amqp://nobody"}}};
+    command.start();
+    CHECK(command.wait().code == 2);
+    CHECK_MESSAGE(command.log().find(R"({"refused":")") != std::string::npos, command.log());
+}
+
 TEST_CASE("an AMQP_URL that is no URL of a broker is a wrong setting for every command that needs one")
 {
     fresh_database db{"orders"};
@@ -127,7 +147,8 @@ TEST_CASE("a command whose connection breaks on the way says that it may have be
     park_three(db);
     db.ask("SELECT skald.enqueue('mail', 'x', 'm', '');"
            "CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$ "
-           "BEGIN IF NEW.detail->>'why' = 'cut' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; "
+           "BEGIN IF 'cut' IN (NEW.detail->>'why', NEW.detail->>'reason') THEN PERFORM "
+           "pg_terminate_backend(pg_backend_pid()); END IF; "
            "RETURN NULL; END $$;"
            "CREATE TRIGGER cut AFTER INSERT ON skald.audit FOR EACH ROW EXECUTE FUNCTION cut()");
     auto const one = skald_at(db.url(), {"outbox", "drop", "m", "--reason", "cut", "--yes", "--json"});
@@ -142,6 +163,42 @@ TEST_CASE("a command whose connection breaks on the way says that it may have be
     CHECK(many.object()["unknown"].at(0)["id"] == 2);
     CHECK(many.object()["refused"].at(0)["id"] == 1);
     CHECK(many.object()["dropped"].empty());
+    CHECK(many.object()["not_tried"] == json::parse("[3]"));
+
+    start_sagas(db, {""});
+    auto const order =
+        skald_at(db.url(), {"saga", "pause", "--status", "running", "--reason", "cut", "--yes", "--json"});
+    CHECK(order.code == 1);
+    CHECK_MESSAGE(order.object().contains("unknown"), order.text);
+    CHECK_MESSAGE(!order.object().contains("failed"), order.text);
+}
+
+TEST_CASE("an option's value that is empty is empty, and takes no other word")
+{
+    fresh_database db{"orders"};
+    REQUIRE(skald_at(db.url(), {"migrate", "--service", "orders"}).code == 0);
+    start_sagas(db, {"", "a"});
+    auto const list = skald_at(db.url(), {"saga", "list", "--scope=", "--json"});
+    REQUIRE_MESSAGE(list.object().contains("sagas"), list.text);
+    CHECK(list.object()["sagas"].size() == 1);
+    auto const pause = skald_at(db.url(), {"saga", "pause", "k", "--reason=", "--json"});
+    CHECK(pause.code == 2);
+    CHECK_MESSAGE(refused(pause).find("is empty") != std::string::npos, pause.text);
+    CHECK(db.count("skald.control") == 0);
+    CHECK(skald_at(db.url(), {"saga", "pause", "--reason=because", "--", "--none="}).code == 1);
+}
+
+TEST_CASE("a saga that another transaction holds is said to be held, and nothing to be done")
+{
+    fresh_database db{"orders"};
+    REQUIRE(skald_at(db.url(), {"migrate", "--service", "orders"}).code == 0);
+    start_sagas(db, {""});
+    pqxx::connection c{db.url()};
+    pqxx::work holds{c};
+    holds.exec("SELECT FROM skald.saga FOR UPDATE");
+    auto const answer = skald_at(db.url(), {"saga", "pause", "k", "--json"});
+    CHECK(answer.code == 1);
+    CHECK_MESSAGE(refused(answer).starts_with("nothing was done: another session holds a lock"), answer.text);
 }
 
 TEST_CASE("of several parked deliveries one that another transaction holds is refused, and the others are dropped")
