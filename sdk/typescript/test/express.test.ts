@@ -246,6 +246,14 @@ test("a handler that never responds is ended, whether its client waits or not", 
   assert.equal(await notes(), 2);
 });
 
+test("a handler that releases its client has not, and nothing remains", async () => {
+  const small = await opened({ connections: 1 });
+  act = async ({ client, sql }, _, res) => { await sql("INSERT INTO note VALUES ('x')"); client.release(); res.status(201).end(); };
+  assert.deepEqual([(await sendTo(small, "k")).status, await notes()], [500, 0]);
+  act = note;
+  assert.deepEqual([(await sendTo(small, "k")).status, await notes()], [201, 1]);
+});
+
 test("a transaction that the handler ends stores nothing", async () => {
   const insert = "INSERT INTO note VALUES ('x')";
   for (const statements of [["ROLLBACK", insert], [insert, "ROLLBACK", "BEGIN", insert, "COMMIT"], ["COMMIT", insert], ["COMMIT", "BEGIN", insert]]) {

@@ -188,6 +188,19 @@ test("a statement that nobody awaits is the step's fault, and no other's", async
   assert.equal(await cents(), 90);
 });
 
+test("the client stays Skald's: to end, release or change it is the step's fault", async () => {
+  const all: ((client: pg.PoolClient) => unknown)[] = [(client) => client.release(), (client) => client.release(true), (client) => client.end(),
+    (client) => client.on("notice", () => undefined).release(), (client) => client.removeAllListeners(), (client) => (client.query = client.query)];
+  for (const [n, ends] of all.entries()) {
+    acts = [async (ctx) => void (await ends(ctx.client))];
+    assert.equal(await shop.process(message("charge", 2, { key: `k${n}` })), "step.failed");
+    assert.match(await one(`SELECT error FROM skald.idempotency WHERE key = 'k${n}'`), /^Error: the client is Skald's: do not release/);
+  }
+  acts = [async (ctx) => { try { ctx.client.release(); } catch { /* its own finally */ } await ctx.sql("SELECT 1"); }];
+  assert.equal(await shop.process(charge), "step.completed");
+  assert.equal(await cents(), 90);
+});
+
 test("an error that is none is the step's fault", async () => {
   acts = [async () => { throw undefined; }];
   assert.equal(await shop.process(charge), "step.failed");
