@@ -136,8 +136,8 @@ export class Participant {
       const held: { taken?: string; lost?: boolean } = {};
       try {
         return await this.run(message, held);
-      } catch (error: any) {
-        const isContention = contention.has(error?.code);
+      } catch (thrown) {
+        const error = withText(thrown), isContention = contention.has(error?.code);
         // It comes again; or it has waited for 5 s, and who keeps the delivery looks whether it is to stop.
         if (isContention && (this.stopping || (!held.taken && error.code === "55P03"))) throw error;
         if (isContention && ++contended < contendedMax) {
@@ -315,6 +315,15 @@ export class Participant {
 
 /** What a text column takes. */
 function text(value: string): string { return Buffer.from(value.replace(/\0/g, "\\x00"), "utf8").toString("utf8"); }
+
+/** What was thrown; or, where it can't be made text, an error that says so. */
+function withText(thrown: any): any {
+  try {
+    return `${thrown?.code} ${thrown?.name} ${thrown?.message ?? thrown} ${thrown?.stack}` && thrown;
+  } catch {
+    return new Error("what the step has thrown can't be made text");
+  }
+}
 
 /** As text. What has no text form is left out: then take() says which header is missing. */
 function headersOf(headers: Readonly<Record<string, unknown>>): Record<string, string> {

@@ -201,9 +201,13 @@ test("the client stays Skald's: to end, release or change it is the step's fault
   assert.equal(await cents(), 90);
 });
 
-test("an error that is none is the step's fault", async () => {
-  acts = [async () => { throw undefined; }];
-  assert.equal(await shop.process(charge), "step.failed");
+test("an error that is none, or has no text, is the step's fault", async () => {
+  const odd = Object.defineProperty(new Error("x"), "message", { get() { throw new Error("no"); } });
+  for (const [n, error] of [undefined, Object.create(null), Symbol("x"), odd, { message: Object.create(null) }, { toString() { throw this; } }].entries()) {
+    acts = [async () => { throw error; }];
+    assert.equal(await shop.process(message("charge", 2, { key: `k${n}` })), "step.failed");
+  }
+  assert.equal(await cents(), 100);
 });
 
 test("mistakes are said at the start", async () => {
