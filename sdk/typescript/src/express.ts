@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { lent, quiet } from "./client.js";
+import { lent, quiet, type Sending } from "./client.js";
 
 /** What a handler can use until it has responded, as `req.skald`. */
 export interface RequestContext {
@@ -55,7 +55,7 @@ export interface Guard {
 }
 
 interface Made { status: number; type: string; headers: [string, string][]; body: Buffer; problem?: string }
-interface State { contended?: boolean; lost?: boolean; raised?: boolean; ended?: boolean }
+interface State extends Sending { contended?: boolean; lost?: boolean; raised?: boolean; ended?: boolean }
 interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
 type Next = (error?: unknown) => void;
 type Raised = (error: unknown, next: Next) => void;
@@ -196,7 +196,7 @@ function release(client: pg.PoolClient, lost: boolean): void {
 }
 
 function contextOf(client: pg.PoolClient, scope: string, key: string, taken: string, state: State): RequestContext {
-  const open = lent(client, () =>
+  const open = lent(client, state, () =>
     state.ended ? "the request has been responded to: what a handler does with req.skald comes before its response" : undefined);
   const sql = (query: string, values?: unknown[]): Promise<pg.QueryResult<any>> => quiet((async () => {
     try {
@@ -205,11 +205,11 @@ function contextOf(client: pg.PoolClient, scope: string, key: string, taken: str
       state.contended ||= contention.has(error.code);
       throw error;
     }
-  })());
+  })(), state);
   return { client: open, scope, key, sql, start: (definition, itinerary, data, more = {}) => quiet((async () => {
     await sql("SELECT skald.start_requested($1, $2, $3, $4, $5, $6 * interval '1 second', $7)", [taken, definition, itinerary,
       Buffer.from(JSON.stringify(data)), more.version ?? 1, more.deadlineSeconds ?? null, more.attributes ? JSON.stringify(more.attributes) : null]);
-  })()) };
+  })(), state) };
 }
 
 /** What the handlers after this one respond, if they do in time. They write to `res`, which keeps it. */
@@ -307,6 +307,7 @@ async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed 
   try {
     await by.client.query("SELECT skald.respond($1, $2, $3, $4, $5)",
       [by.taken, answer.status, answer.type, JSON.stringify(answer.headers), answer.body]);
+    if (state.unsent) throw state.unsent;
     committing = true;
     const { command } = await by.client.query("COMMIT"); // ROLLBACK, if a statement has failed since
     if (command !== "COMMIT") throw new Error("the transaction was rolled back: a statement of the handler was not awaited, and failed");

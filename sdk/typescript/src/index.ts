@@ -4,7 +4,7 @@ import amqp from "amqplib";
 import pg from "pg";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
-import { lent, quiet } from "./client.js";
+import { lent, quiet, type Sending } from "./client.js";
 
 /** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
 export class Reject extends Error {}
@@ -195,16 +195,17 @@ export class Participant {
       return row.event;
     }
     const taken: string = (held.taken = row.taken);
+    const sending: Sending = {};
     let hasEnded = false;
     const step = this.steps.get(`${row.definition}/${row.step}`)!;
     const refusal = (): string | undefined => hasEnded ? "the step has ended: what it does with `ctx` comes before that" : undefined;
     const ctx: Context = {
-      client: lent(client, refusal), scope: row.scope, saga: row.key, definition: row.definition, version: row.version, step: row.step, attempt: row.attempt,
+      client: lent(client, sending, refusal), scope: row.scope, saga: row.key, definition: row.definition, version: row.version, step: row.step, attempt: row.attempt,
       key: `${row.key}:${row.step}${row.is_compensation ? ".compensate" : ""}`,
-      sql: (query, values) => quiet((async () => ctx.client.query(query, values))()),
+      sql: (query, values) => quiet((async () => ctx.client.query(query, values))(), sending),
       publish: (destination, type, body, ifUnrouted = "keep") => quiet((async () => {
         await ctx.sql("SELECT skald.publish($1, $2, $3, $4, $5)", [taken, destination, type, dump(body), ifUnrouted]);
-      })()),
+      })(), sending),
     };
     const received = message.body.toString("utf8").replace(/^\uFEFF/, "");
     const newer = step.upcast && row.version < Number(step.said["version"] ?? 1) ? step.said["version"] : null;
@@ -215,6 +216,7 @@ export class Participant {
     const changed = !isDeepStrictEqual(data, read());
     if (changed) refuseLostDigits(received);
     await client.query("SELECT skald.done($1, $2, $3)", [taken, changed ? dump(data) : message.body, changed ? newer : null]);
+    if (sending.unsent) throw sending.unsent;
     return "step.completed";
   }
 

@@ -254,6 +254,11 @@ test("a handler that releases its client has not, and nothing remains", async ()
   assert.deepEqual([(await sendTo(small, "k")).status, await notes()], [201, 1]);
 });
 
+test("a saga that nobody awaits and that can't be started leaves nothing", async () => {
+  act = async (ctx, _, res) => { void ctx.start("place", "a@orders=retriable", { x: 1n }), void ctx.sql("INSERT INTO note VALUES ('x')"); res.status(201).end(); };
+  assert.deepEqual([problem(await send("k")), await notes()], ["500 about:blank", 0]);
+});
+
 test("a transaction that the handler ends stores nothing", async () => {
   const insert = "INSERT INTO note VALUES ('x')";
   for (const statements of [["ROLLBACK", insert], [insert, "ROLLBACK", "BEGIN", insert, "COMMIT"], ["COMMIT", insert], ["COMMIT", "BEGIN", insert]]) {
