@@ -41,7 +41,7 @@ export interface GuardSettings {
   connections?: number;
   /** The largest body. Default: 256 KiB. */
   bodyMax?: number;
-  /** How long a handler may take to respond. Default: 30,000 ms. */
+  /** How long a handler may take to respond, also without a statement. Default: 30,000 ms. */
   handlerMs?: number;
   /** Whose request it is (docs/http.md). Default: ''. What it throws goes to Express: an error with `status` 401 is a 401. */
   scope?: (req: GuardedRequest) => string | Promise<string>;
@@ -87,8 +87,11 @@ const reset = `RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE A
 /** Middleware for Express, before what parses bodies: it reads the body, whose bytes tell a request from another, and parses JSON. */
 export function guard(settings: GuardSettings = {}): Guard {
   const verify = (client: pg.PoolClient, done: (error?: Error) => void): void => void client.query(reset).then(() => done(), done);
+  const handlerMs = settings.handlerMs ?? 30000;
+  if (!(handlerMs > 0 && handlerMs < 2 ** 31 - 1)) throw new RangeError(`handlerMs is a number of milliseconds up to 24 days, and not ${handlerMs}`);
   const pool = new pg.Pool({ verify, connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], max: settings.connections ?? 8,
-    connectionTimeoutMillis: 10000, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000, lock_timeout: 5000, statement_timeout: 30000, idle_in_transaction_session_timeout: 30000 });
+    connectionTimeoutMillis: 10000, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000, lock_timeout: 5000, statement_timeout: 30000,
+    idle_in_transaction_session_timeout: Math.max(30000, Math.ceil(handlerMs)) });
   pool.on("error", () => undefined); // an idle connection was lost: the next one is opened when it is needed
   const guarded = settings.guarded ?? ((req) => !["GET", "HEAD", "OPTIONS"].includes(req.method ?? ""));
   const made = (req: GuardedRequest, res: ServerResponse, next: (error?: unknown) => void): void => {

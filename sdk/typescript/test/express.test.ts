@@ -254,6 +254,14 @@ test("a handler that releases its client has not, and nothing remains", async ()
   assert.deepEqual([(await sendTo(small, "k")).status, await notes()], [201, 1]);
 });
 
+test("a session may be idle for as long as a handler may take", async () => {
+  act = async (ctx, _, res) => res.json((await ctx.sql("SHOW idle_in_transaction_session_timeout")).rows[0]);
+  const idle: string[] = [];
+  for (const handlerMs of [undefined, 200, 60_000]) idle.push((await sendTo(await opened({ handlerMs }), `k${handlerMs}`)).body);
+  assert.match(idle.join(), /30s.*30s.*1min/);
+  for (const handlerMs of [0, NaN, Infinity, 2 ** 31]) assert.throws(() => guard({ databaseUrl: url, handlerMs }), /handlerMs is a number/);
+});
+
 test("a saga that nobody awaits and that can't be started leaves nothing", async () => {
   act = async (ctx, _, res) => { void ctx.start("place", "a@orders=retriable", { x: 1n }), void ctx.sql("INSERT INTO note VALUES ('x')"); res.status(201).end(); };
   assert.deepEqual([problem(await send("k")), await notes()], ["500 about:blank", 0]);
