@@ -72,6 +72,8 @@ interface Step {
 }
 
 const contendedMax = 50, lostMax = 5; // in a row, before they count as an attempt of the step
+const idleMax = 30000; // after that many ms of silence the server ends a transaction
+const silence = "; the connection was lost after more than 30 s in the step, which may not be silent in its transaction for so long";
 const contention = new Set(["40001", "40P01", "55P03"]);
 
 /** In the client, where it does not count how long a lane waits for one. */
@@ -80,6 +82,7 @@ class Client extends pg.Client {
 }
 
 class WrongDatabase extends Error {}
+interface Held { taken?: string; since?: number; lost?: boolean }
 
 export class Participant {
   readonly pool: pg.Pool;
@@ -94,7 +97,7 @@ export class Participant {
     this.log = settings.log ?? ((line) => console.error(line));
     // A host that is gone says nothing: then keepalives do, or the time that no statement takes.
     const settled = { Client, max: this.lanes, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000, lock_timeout: 5000,
-      statement_timeout: 30000, idle_in_transaction_session_timeout: 30000, application_name: `skald/${service}` };
+      statement_timeout: 30000, idle_in_transaction_session_timeout: idleMax, application_name: `skald/${service}` };
     this.pool = new pg.Pool({ connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], ...settled });
     this.pool.on("error", () => undefined); // an idle connection was lost: the next one is opened when it is needed
   }
@@ -133,7 +136,7 @@ export class Participant {
    * what Skald itself writes: then nothing has happened. */
   async process(message: Message): Promise<string> {
     for (let contended = 0, lost = 0; ; ) {
-      const held: { taken?: string; lost?: boolean } = {};
+      const held: Held = {};
       try {
         return await this.run(message, held);
       } catch (thrown) {
@@ -145,13 +148,14 @@ export class Participant {
           continue;
         }
         if (!held.taken) throw error;
-        if (held.lost && ++lost < lostMax) continue;
-        return await this.end(message, held.taken, error);
+        const isSilent = held.lost && Date.now() - held.since! > idleMax;
+        if (held.lost && !isSilent && ++lost < lostMax) continue;
+        return await this.end(message, held.taken, error, isSilent ? silence : "");
       }
     }
   }
 
-  private async end(message: Message, taken: string, error: any): Promise<string> {
+  private async end(message: Message, taken: string, error: any, more: string): Promise<string> {
     const said = (call: string, value: unknown): Promise<pg.QueryResult> =>
       this.pool.query(`SELECT skald.${call} AS event`, [taken, message.body, value]);
     const why = text(String(error?.message ?? error));
@@ -160,13 +164,13 @@ export class Participant {
       : error instanceof Snooze ? said("snooze($1, $2, $3 * interval '1 millisecond')", error.milliseconds)
       : error instanceof Malformed ? said("give_up($1, $2, 'malformed', $3)", why)
       : error?.code === "2D000" ? said("give_up($1, $2, 'transaction_ended', $3)", why)
-      : said("fail($1, $2, $3)", `${error?.name ?? "error"}: ${why}`);
+      : said("fail($1, $2, $3)", `${error?.name ?? "error"}: ${why}${more}`);
     const { rows: [{ event }] } = await made, isFault = ![Reject, Snooze, Malformed].some((one) => error instanceof one);
     if (isFault || event.endsWith(".parked")) this.log(`${event} of ${message.messageId}: ${(isFault && error?.stack) || why}`);
     return event;
   }
 
-  private async run(message: Message, held: { taken?: string; lost?: boolean }): Promise<string> {
+  private async run(message: Message, held: Held): Promise<string> {
     const client = await this.pool.connect();
     const ignore = (): void => undefined; // its queries fail too, and say so
     client.on("error", ignore);
@@ -184,7 +188,7 @@ export class Participant {
     }
   }
 
-  private async deliver(client: pg.PoolClient, message: Message, held: { taken?: string }): Promise<string> {
+  private async deliver(client: pg.PoolClient, message: Message, held: Held): Promise<string> {
     const { rows: [row] } = await client.query(
       `SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text
          FROM skald.take($1, $2, $3, $4, $5, $6, $7)`,
@@ -195,6 +199,7 @@ export class Participant {
       return row.event;
     }
     const taken: string = (held.taken = row.taken);
+    held.since = Date.now();
     const sending: Sending = {};
     let hasEnded = false;
     const step = this.steps.get(`${row.definition}/${row.step}`)!;

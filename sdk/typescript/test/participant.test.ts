@@ -170,6 +170,18 @@ test("a lost connection and a deadlock are no attempt", async () => {
   assert.deepEqual([await cents(), await one("SELECT attempts FROM skald.idempotency")], [90, 1]);
 });
 
+test("a connection that is lost in an old transaction is an attempt", async (t) => {
+  let runs = 0;
+  const now = Date.now;
+  acts = Array(9).fill(async (ctx: Context) => {
+    ++runs;
+    t.mock.method(Date, "now", () => now() + runs * 30_001);
+    await ctx.sql("SELECT pg_terminate_backend(pg_backend_pid())");
+  });
+  assert.deepEqual([await shop.process(charge), runs], ["step.failed", 1]);
+  assert.match(await one("SELECT error FROM skald.idempotency"), /terminating connection.*more than 30 s.*silent/);
+});
+
 test("a statement that fails behind the step is the step's fault", async () => {
   acts = [async (ctx) => void ctx.client.once("drain", function (this: pg.ClientBase) { // after skald.done, and before COMMIT
     this.query("SELECT 1/0").catch(() => undefined);
