@@ -204,7 +204,9 @@ func (p *Participant) run(m amqp.Delivery, givenUp bool) (c *Context, isLost boo
 				text(m.Type), headersOf(m.Headers), m.Body, p.steps, text(m.MessageId), text(m.ContentType), givenUp).
 				Scan(&c.event, &c.why, &c.Scope, &c.Saga, &c.Key, &c.Definition, &c.Step, &c.Version, &c.work, &c.Attempt, &c.taken)
 			if err == nil && c.taken != "" {
-				return p.apply(c, m.Body)
+				ended := make(chan error)
+				go p.apply(c, m.Body, ended) // which the step can end
+				return <-ended
 			} else if strings.HasSuffix(c.event, ".parked") {
 				p.Log("%s of %s: %s", c.event, m.MessageId, c.why)
 			}
@@ -214,13 +216,21 @@ func (p *Participant) run(m amqp.Delivery, givenUp bool) (c *Context, isLost boo
 	return c, isLost, err
 }
 
-func (p *Participant) apply(c *Context, sent []byte) (err error) {
+func (p *Participant) apply(c *Context, sent []byte, ended chan<- error) {
+	err := errors.New("the step has ended its goroutine: runtime.Goexit, or FailNow of a test")
 	defer func() {
 		if broke := recover(); broke != nil {
 			err = fmt.Errorf("panic: %v", broke)
 			p.Log("%s: %v\n%s", c.Key, err, debug.Stack())
 		}
+		ended <- err
 	}()
+	if err = p.work(c, sent); err != nil {
+		_, _ = err.Error(), errors.Is(err, pgx.ErrTxClosed) // what can't be read panics here, where that is a fault
+	}
+}
+
+func (p *Participant) work(c *Context, sent []byte) (err error) {
 	o, version, made := p.steps[c.Definition+"/"+c.Step], c.Version, c.Version
 	if o.Upcast != nil && version < o.Version {
 		version = o.Version
