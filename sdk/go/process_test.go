@@ -110,6 +110,22 @@ func (p *process) end() {
 	p.same("left", p.queue().Messages, 0) // what was not acked would be back
 }
 
+func TestASilentStepRunsOnceForEachAttempt(t *testing.T) {
+	s := open(t)
+	idleMax = -1
+	defer func() { idleMax = 30 * time.Second }()
+	s.acts = []func(*Context) error{func(c *Context) error {
+		if err := statement("SET LOCAL idle_in_transaction_session_timeout = 1")(c); err != nil {
+			return err
+		}
+		gone := fmt.Sprintf("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = %d", c.Tx.Conn().PgConn().PID())
+		(&process{shop: s}).waitFor(func() bool { return s.one(gone) == "true" })
+		return statement("SELECT 1")(c)
+	}}
+	s.same("events", s.events(charge), "step.failed")
+	s.logged("idle-in-transaction timeout")
+}
+
 func TestAProcessTakesWhatComesIsKilledAndEndsWhenTold(t *testing.T) {
 	p := open(t).process()
 	for n := 0; n < 30; n++ {

@@ -30,6 +30,8 @@ var noText = regexp.MustCompile(`[\x00\x{FFFD}]`) // a byte that is no UTF-8 is 
 
 var errElsewhere = errors.New("check DATABASE_URL, and what `skald declare` says: this service's messages are not recorded as those of the database")
 
+var idleMax = 30 * time.Second // of silence, before the server ends a transaction
+
 const contendedMax, lostMax = 50, 5 // in a row, before they count as an attempt of the step
 
 type ending struct{ call, why string }
@@ -159,9 +161,10 @@ func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool
 	m.Body = append([]byte{}, m.Body...) // not NULL
 	for tries := 1; ; tries++ {
 		refused := &pgconn.PgError{}
+		began := time.Now()
 		c, isLost, err := p.run(m, givenUp)
 		isContention := errors.As(err, &refused) && strings.Contains("40001 40P01 55P03", refused.Code)
-		isPassing := isContention && tries < contendedMax || isLost && tries < lostMax
+		isPassing := isContention && tries < contendedMax || isLost && tries < lostMax && time.Since(began) < idleMax
 		switch {
 		case err == nil:
 			return c.event, nil
