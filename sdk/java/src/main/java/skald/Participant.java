@@ -60,6 +60,7 @@ public final class Participant implements AutoCloseable {
     public String databaseUrl = System.getenv("DATABASE_URL"), amqpUrl = System.getenv("AMQP_URL");
     public int lanes = 4; // how many deliveries are processed at a time, each on a connection of its own
     public boolean declare = true; // false: `skald declare` has made the queues, and this user may not
+    long idleMax = TimeUnit.SECONDS.toNanos(30); // of silence, before the server ends a transaction
     private final String service;
     private final Map<String, Step> steps = new TreeMap<>();
     final ConcurrentLinkedDeque<Connection> idle = new ConcurrentLinkedDeque<>();
@@ -116,6 +117,7 @@ public final class Participant implements AutoCloseable {
     public String process(Delivery message, boolean givenUp) throws SQLException {
         for (int tries = 1;; ++tries) {
             Connection connection = open();
+            long began = System.nanoTime();
             Context ctx = new Context(connection);
             try {
                 String event = deliver(connection, ctx, message, givenUp);
@@ -127,7 +129,7 @@ public final class Participant implements AutoCloseable {
                 ctx.connection = null;
                 boolean isLost = !givenBack(connection), isTaken = ctx.row.hasNonNull("taken");
                 String state = stateOf(error);
-                boolean isPassing = contention.contains(state) && tries < contendedMax || isLost && tries < lostMax;
+                boolean isPassing = contention.contains(state) && tries < contendedMax || isLost && tries < lostMax && System.nanoTime() - began < idleMax;
                 if (isTaken && !isPassing) return end(message, ctx.taken(), error, state);
                 if (!isPassing || stopped.isDone()) throw error instanceof SQLException refused ? refused : new SQLException(error);
                 pause(5 * (1 << Math.min(tries, 5)));

@@ -177,6 +177,19 @@ class ParticipantTest extends Shop {
         assertEquals("90 1", cents() + " " + one("SELECT attempts FROM skald.idempotency"));
     }
 
+    @Test
+    void aSilentStepRunsOnceForEachAttempt() throws Exception {
+        shop.idleMax = -1;
+        acts.add((ctx, order) -> {
+            String pid = Participant.query(ctx.connection(), "SELECT pg_backend_pid()");
+            ctx.update("SET LOCAL idle_in_transaction_session_timeout = 1");
+            ProcessTest.waitFor(() -> one("SELECT count(*) FROM pg_stat_activity WHERE pid = " + pid).equals("0"));
+            ctx.update("SELECT 1");
+        });
+        assertEquals("step.failed", events(charge));
+        assertTrue(one("SELECT error FROM skald.idempotency").contains("idle-in-transaction timeout"));
+    }
+
     /** A connection on which a thread of the step has a statement fail just before the participant's own call of commit(). */
     Connection overtaken() throws SQLException {
         Connection made = shop.open();
