@@ -125,7 +125,8 @@ public final class Participant implements AutoCloseable {
                 ctx.connection = null;
                 givenBack(connection);
                 return event;
-            } catch (Throwable error) {
+            } catch (Throwable thrown) {
+                Throwable error = withText(thrown);
                 ctx.connection = null;
                 boolean isLost = !givenBack(connection), isTaken = ctx.row.hasNonNull("taken");
                 String state = stateOf(error);
@@ -314,6 +315,15 @@ public final class Participant implements AutoCloseable {
 
     private static String stateOf(Throwable error) {
         return error == null ? "" : error instanceof SQLException sql ? String.valueOf(sql.getSQLState()) : stateOf(error.getCause());
+    }
+
+    /** What was thrown; or, where it can't be made text, an error that says so. */
+    private static Throwable withText(Throwable thrown) {
+        try {
+            return (thrown + thrown.getMessage() + stateOf(thrown)).isEmpty() ? null : thrown;
+        } catch (Throwable none) {
+            return new IllegalStateException("a " + thrown.getClass().getName() + " was thrown, which can't be made text");
+        }
     }
 
     private static void pause(int longest) {

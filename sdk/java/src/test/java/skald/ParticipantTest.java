@@ -190,6 +190,17 @@ class ParticipantTest extends Shop {
         assertTrue(one("SELECT error FROM skald.idempotency").contains("idle-in-transaction timeout"));
     }
 
+    @Test
+    void whatIsThrownAndHasNoTextIsAFault() throws Exception {
+        RuntimeException circle = new RuntimeException("circle");
+        circle.initCause(new RuntimeException(circle));
+        acts.addAll(List.of(thrown(circle), thrown(new RuntimeException() {
+            @Override public String getMessage() { throw new IllegalStateException("none"); }
+        })));
+        assertEquals("step.failed step.failed", events(charge, charge("b")));
+        assertEquals("100 2", cents() + one("SELECT ' ' || count(*) FROM skald.idempotency WHERE error LIKE '%be made text'"));
+    }
+
     /** A connection on which a thread of the step has a statement fail just before the participant's own call of commit(). */
     Connection overtaken() throws SQLException {
         Connection made = shop.open();
