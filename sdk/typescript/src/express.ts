@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { lent, quiet, type Sending } from "./client.js";
+import { lent, quiet, type Loan } from "./client.js";
 
 /** What a handler can use until it has responded, as `req.skald`. */
 export interface RequestContext {
@@ -55,7 +55,7 @@ export interface Guard {
 }
 
 interface Made { status: number; type: string; headers: [string, string][]; body: Buffer; problem?: string }
-interface State extends Sending { contended?: boolean; lost?: boolean; raised?: boolean; ended?: boolean }
+interface State extends Loan { contended?: boolean; lost?: boolean; raised?: boolean }
 interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
 type Next = (error?: unknown) => void;
 type Raised = (error: unknown, next: Next) => void;
@@ -199,8 +199,7 @@ function release(client: pg.PoolClient, lost: boolean): void {
 }
 
 function contextOf(client: pg.PoolClient, scope: string, key: string, taken: string, state: State): RequestContext {
-  const open = lent(client, state, () =>
-    state.ended ? "the request has been responded to: what a handler does with req.skald comes before its response" : undefined);
+  const open = lent(client, state, "the request has been responded to: what a handler does with req.skald comes before its response");
   const sql = (query: string, values?: unknown[]): Promise<pg.QueryResult<any>> => quiet((async () => {
     try {
       return await open.query(query, values);

@@ -4,7 +4,7 @@ import amqp from "amqplib";
 import pg from "pg";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
-import { lent, quiet, type Sending } from "./client.js";
+import { lent, quiet, type Loan } from "./client.js";
 
 /** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
 export class Reject extends Error {}
@@ -82,7 +82,7 @@ class Client extends pg.Client {
 }
 
 class WrongDatabase extends Error {}
-interface Held { taken?: string; since?: number; lost?: boolean }
+interface Held extends Loan { taken?: string; since?: number; lost?: boolean }
 
 export class Participant {
   readonly pool: pg.Pool;
@@ -200,28 +200,25 @@ export class Participant {
     }
     const taken: string = (held.taken = row.taken);
     held.since = Date.now();
-    const sending: Sending = {};
-    let hasEnded = false;
     const step = this.steps.get(`${row.definition}/${row.step}`)!;
-    const refusal = (): string | undefined => hasEnded ? "the step has ended: what it does with `ctx` comes before that" : undefined;
     const ctx: Context = {
-      client: lent(client, sending, refusal), scope: row.scope, saga: row.key, definition: row.definition, version: row.version, step: row.step, attempt: row.attempt,
+      client: lent(client, held, "the step has ended: what it does with `ctx` comes before that"), scope: row.scope, saga: row.key, definition: row.definition, version: row.version, step: row.step, attempt: row.attempt,
       key: `${row.key}:${row.step}${row.is_compensation ? ".compensate" : ""}`,
-      sql: (query, values) => quiet((async () => ctx.client.query(query, values))(), sending),
+      sql: (query, values) => quiet((async () => ctx.client.query(query, values))(), held),
       publish: (destination, type, body, ifUnrouted = "keep") => quiet((async () => {
         await ctx.sql("SELECT skald.publish($1, $2, $3, $4, $5)", [taken, destination, type, dump(body), ifUnrouted]);
-      })(), sending),
+      })(), held),
     };
     const received = message.body.toString("utf8").replace(/^\uFEFF/, "");
     const newer = step.upcast && row.version < Number(step.said["version"] ?? 1) ? step.said["version"] : null;
     const read = (): unknown => (newer === null ? JSON.parse(received) : step.upcast!(JSON.parse(received), row.version));
     const given = read(), data = (await (row.is_compensation ? step.compensate! : step.execute)(ctx, given)) ?? given;
-    hasEnded = true;
+    held.ended = true;
     // What has not changed goes on as it came, to the byte and the version.
     const changed = !isDeepStrictEqual(data, read());
     if (changed) refuseLostDigits(received);
     await client.query("SELECT skald.done($1, $2, $3)", [taken, changed ? dump(data) : message.body, changed ? newer : null]);
-    if (sending.unsent) throw sending.unsent;
+    if (held.unsent) throw held.unsent;
     return "step.completed";
   }
 
