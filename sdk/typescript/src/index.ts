@@ -180,6 +180,7 @@ export class Participant {
       if ((await client.query("COMMIT")).command === "COMMIT") return event;
       throw new Error("the transaction was rolled back: a statement of the step was not awaited, and failed");
     } catch (error) {
+      held.ended = true;
       await client.query("ROLLBACK").catch(() => (held.lost = true));
       held.lost ||= (error as any)?.code === "25006"; // the server may have become a standby
       throw error;

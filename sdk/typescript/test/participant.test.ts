@@ -193,10 +193,13 @@ test("a statement that fails behind the step is the step's fault", async () => {
 
 test("a statement that nobody awaits is the step's fault, and no other's", async () => {
   let late: () => Promise<unknown> = async () => undefined;
-  acts = [async (ctx) => void ctx.sql("SELECT 1/0"), async (ctx) => void (late = () => ctx.sql("UPDATE wallet SET cents = 0"))];
+  const keeps = (ctx: Context): void => void (late = () => ctx.sql("UPDATE wallet SET cents = 0"));
+  acts = [async (ctx) => void ctx.sql("SELECT 1/0"), async (ctx) => keeps(ctx), async (ctx) => { keeps(ctx); throw new Reject("no money"); }];
   assert.equal(await shop.process(charge), "step.failed");
-  assert.equal(await shop.process(message("charge", 2, { key: "b" })), "step.completed");
-  await assert.rejects(late, /the step has ended/);
+  for (const [key, event] of [["b", "step.completed"], ["c", "step.rejected"]] as const) {
+    assert.equal(await shop.process(message("charge", 2, { key })), event);
+    await assert.rejects(late, /the step has ended/);
+  }
   assert.equal(await cents(), 90);
 });
 
