@@ -166,7 +166,7 @@ export class Participant {
       : error?.code === "2D000" ? said("give_up($1, $2, 'transaction_ended', $3)", why)
       : said("fail($1, $2, $3)", `${error?.name ?? "error"}: ${why}${more}`);
     const { rows: [{ event }] } = await made, isFault = ![Reject, Snooze, Malformed].some((one) => error instanceof one);
-    if (isFault || event.endsWith(".parked")) this.log(`${event} of ${message.messageId}: ${(isFault && error?.stack) || why}`);
+    if (isFault || event.endsWith(".parked")) this.log(`${event} of ${message.messageId}: ${(isFault && error?.stack) || why}${more}`);
     return event;
   }
 
@@ -203,7 +203,8 @@ export class Participant {
     held.since = Date.now();
     const step = this.steps.get(`${row.definition}/${row.step}`)!;
     const ctx: Context = {
-      client: lent(client, held, "the step has ended: what it does with `ctx` comes before that"), scope: row.scope, saga: row.key, definition: row.definition, version: row.version, step: row.step, attempt: row.attempt,
+      client: lent(client, held, "the step has ended: what it does with `ctx` comes before that"), scope: row.scope, saga: row.key,
+      definition: row.definition, version: row.version, step: row.step, attempt: row.attempt,
       key: `${row.key}:${row.step}${row.is_compensation ? ".compensate" : ""}`,
       sql: (query, values) => quiet((async () => ctx.client.query(query, values))(), held),
       publish: (destination, type, body, ifUnrouted = "keep") => quiet((async () => {
