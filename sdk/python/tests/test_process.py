@@ -1,0 +1,188 @@
+"""Processes on a real PostgreSQL and RabbitMQ: DATABASE_URL, AMQP_URL (scripts/stack.sh), SKALD (the command line)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Mapping
+
+import pika
+import psycopg
+import pytest
+from payments_shop import Shop, message, shop, template, url  # noqa: F401
+
+import skald
+
+PROGRAM = """
+import skald
+p = skald.Participant("payments")
+@p.retriable("order", "pay-out")
+def pay_out(ctx, order):
+    ctx.sql("UPDATE wallet SET cents = cents - 1")
+p.run()
+"""
+
+
+def wait_for(holds: Any) -> None:
+    until = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+class Process:
+    """A participant, and who sends it messages."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.broker = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
+        self.channel = self.broker.channel()
+        for queue in ("skald.payments", "skald.payments.parked", "skald.payments.database"):
+            self.channel.queue_delete(queue)
+        self.env = {**os.environ, "DATABASE_URL": shop.participant.database_url}
+        self.said = tempfile.NamedTemporaryFile()
+
+    def start(self, more: str = "") -> None:
+        program = PROGRAM.replace('"payments"', f'"payments"{more}')
+        self.process = subprocess.Popen([sys.executable, "-c", program], env=self.env, stderr=self.said)
+
+    def output(self) -> str:
+        return Path(self.said.name).read_text(encoding="utf-8")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def send(self, number: int, headers: Mapping[Any, Any] = {}) -> None:
+        m = message("pay-out", 4, key=f"k{number}")
+        self.channel.basic_publish("skald", "payments", m.body, pika.BasicProperties(
+            type=m.type, message_id=m.message_id, headers={**m.headers, **headers}, content_type="application/json", delivery_mode=2))
+
+    def is_ready(self) -> bool:
+        return "is ready" in self.output()
+
+    def is_served(self) -> bool:  # a queue is bound some time after it was declared
+        try:
+            return bool(self.broker.channel().queue_declare("skald.payments", passive=True).method.consumer_count)
+        except pika.exceptions.ChannelClosedByBroker:
+            return False
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(20) == 0
+        wait_for(lambda: self.channel.queue_declare("skald.payments", passive=True).method.consumer_count == 0)
+        assert self.channel.queue_declare("skald.payments", passive=True).method.message_count == 0  # what was not acked would be back
+        self.broker.close()
+
+
+def test_a_process_takes_what_comes_is_killed_and_ends_when_told(shop: Shop) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    for number in range(30):
+        p.send(number if number < 10 else number - 10)
+        if number % 10 == 5:
+            p.kill()
+            p.start()
+    wait_for(lambda: shop.cents == 80)
+    p.end()
+    assert (shop.cents, shop.one("SELECT count(*) FROM skald.idempotency")) == (80, 20)
+
+
+def test_what_a_database_without_writes_does_not_take_is_kept(shop: Shop) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    name = shop.one("SELECT current_database()")
+    shop.c.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    try:
+        shop.c.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald/payments'")
+        for number in range(20):
+            p.send(number)
+        wait_for(lambda: "kept until the database takes it" in p.output() or "trying again" in p.output())
+    finally:
+        shop.c.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    wait_for(lambda: shop.cents == 80)
+    p.end()
+    assert p.output().count("kept until the database takes it") == 1
+    assert "trying again" not in p.output()  # which gives back all that it has, and counts as a delivery of each
+
+
+def test_a_process_of_another_database_takes_nothing(shop: Shop) -> None:
+    p = Process(shop)
+    for more in ("", ", declare=False"):
+        for queue in ("skald.payments.database", f"skald.payments.database.{shop.one('SELECT id FROM skald.service')}"):
+            p.channel.queue_delete(queue)
+        url = os.environ["DATABASE_URL_PAYMENTS"]
+        for verb in ("migrate", "declare"):
+            subprocess.run([os.environ["SKALD"], verb, "--service", "payments"], check=True, env={**p.env, "DATABASE_URL": url})
+        p.send(1)
+        p.start(more)
+        assert p.process.wait(30) == 1
+        assert "belong to another database" in p.output() and "check DATABASE_URL" in p.output()
+        wait_for(lambda: p.channel.queue_declare("skald.payments", passive=True).method.message_count == 1)
+        p.channel.queue_purge("skald.payments")
+        Path(p.said.name).write_text("")
+    assert shop.cents == 100
+    with psycopg.connect(os.environ["DATABASE_URL_PAYMENTS"]) as other:
+        row = other.execute("SELECT id::text FROM skald.service").fetchone()
+        assert row
+    for queue in ("skald.payments.database", f"skald.payments.database.{row[0]}"):
+        p.channel.queue_delete(queue)
+    p.broker.close()
+
+
+def test_a_queue_that_is_deleted_is_declared_and_consumed_again(shop: Shop) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    p.channel.queue_delete("skald.payments")
+    wait_for(p.is_served)
+    p.send(1)
+    wait_for(lambda: shop.cents == 99)
+    p.end()
+
+
+def test_an_odd_header_takes_no_other_message_along(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    with monkeypatch.context() as patch:
+        patch.setattr("pika.data.calendar.timegm", lambda _: 1_700_000_000_000)  # not seconds
+        p.send(0, {"sent-at": datetime.now()})
+    p.send(1, {b"\xff": "x"})
+    for number in range(2, 22):
+        p.send(number)
+    wait_for(lambda: shop.cents == 78)
+    p.end()
+    assert "trying again" not in p.output()
+
+
+def test_a_process_that_waits_for_a_lock_ends_when_told(shop: Shop) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    with psycopg.connect(shop.participant.database_url) as other:
+        other.execute("LOCK TABLE skald.service")
+        p.send(1)
+        wait_for(lambda: shop.one("SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database "
+                                  "WHERE datname = current_database())"))
+        p.process.send_signal(signal.SIGTERM)
+        assert p.process.wait(10) == 0
+    p.start()
+    wait_for(lambda: shop.cents == 99)
+    p.end()
+
+
+def test_an_address_that_is_none_is_said_at_the_start(url: str) -> None:
+    with pytest.raises(ValueError, match="AMQP_URL is not set"):
+        skald.Participant("payments", database_url=url, amqp_url="").run()
+    with pytest.raises(ValueError, match="AMQP_URL is not the URL of a broker"):
+        skald.Participant("payments", database_url=url, amqp_url="localhost").run()
+    with pytest.raises(ValueError, match="DATABASE_URL is not set"):
+        skald.Participant("payments", database_url="").run()
