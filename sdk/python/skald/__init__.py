@@ -9,6 +9,7 @@ import math
 import os
 import random
 import signal
+import threading
 import time
 from concurrent import futures
 from dataclasses import dataclass, field
@@ -192,23 +193,23 @@ class Participant:
                 if contended < CONTENDED_MAX or not taken:
                     time.sleep(random.uniform(0, min(0.25, 0.005 * 2 ** min(contended, 6))))
                     continue
-                end: tuple[str, Any] = ("fail(%s, %s, %s)", _text(str(why)))
+                end: tuple[str, Any] = ("fail(%s, %s, %s)", _text(why))
             except Reject as error:
-                end = ("reject(%s, %s, %s)", _text(str(error)))
+                end = ("reject(%s, %s, %s)", _text(error))
             except Snooze as error:
                 end = ("snooze(%s, %s, %s)", error.wait)
             except Malformed as error:
-                end = ("give_up(%s, %s, 'malformed', %s)", _text(str(error)))
+                end = ("give_up(%s, %s, 'malformed', %s)", _text(error))
             except errors.InvalidTransactionTermination as error:
-                end = ("give_up(%s, %s, 'transaction_ended', %s)", _text(str(error)))
-            except Exception as error:  # noqa: BLE001 - a fault of any kind
-                if not taken:
+                end = ("give_up(%s, %s, 'transaction_ended', %s)", _text(error))
+            except BaseException as error:  # noqa: BLE001 - a fault of any kind: sys.exit() is one too
+                if not taken or (isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()):
                     raise
                 lost += self._connection is None or self._connection.closed
                 if lost < LOST_MAX and (self._connection is None or self._connection.closed):
                     continue
                 log.warning("%s failed", message.message_id, exc_info=error)
-                end = ("fail(%s, %s, %s)", _text(f"{type(error).__name__}: {error}"))
+                end = ("fail(%s, %s, %s)", _text(f"{type(error).__name__}: {_text(error)}"))
             event = str(self.connect().execute(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])).fetchall()[0][0])
             if event.endswith(".parked"):
                 log.error("%s of %s: %s", event, message.message_id, end[1])
@@ -339,7 +340,10 @@ def _node(url: str) -> str:
 
 def _text(value: Any) -> str:
     """What a text column takes: of bytes, what is no UTF-8 as \\xNN."""
-    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    try:
+        text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    except BaseException as error:  # noqa: BLE001 - an exception of the step's whose own text is a fault
+        text = f"its text can't be had: {type(error).__name__}"
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 

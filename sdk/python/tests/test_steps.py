@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -85,6 +86,38 @@ def test_a_fault_is_tried_again_until_its_attempts_are_used_up(shop: Shop) -> No
     assert (shop.cents, shop.record("charge"), shop.sent()) == (100, "retrying", [("payments", "k:charge")])
     assert shop.participant.process(message("charge", 2, headers={"x-attempt": "2"})) == "step.attempts_exhausted"
     assert shop.one("SELECT error FROM skald.idempotency").startswith("failed its last attempt: DivisionByZero: division by zero")
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+class UnspeakableReject(Unspeakable, skald.Reject):
+    pass
+
+
+@pytest.mark.parametrize("raised, said", [
+    (SystemExit(3), "SystemExit: 3"), (GeneratorExit("closed"), "GeneratorExit: closed"), (asyncio.CancelledError(), "CancelledError: "),
+    (type("Own", (BaseException,), {})("own"), "Own: own"), (Unspeakable(), "Unspeakable: its text can't be had: SystemExit")])
+def test_whatever_a_step_raises_is_its_fault(shop: Shop, raised: BaseException, said: str) -> None:
+    shop.raises = [raised] * 2
+    assert shop.participant.process(charge_message) == "step.failed"
+    assert shop.participant.process(message("charge", 2, headers={"x-attempt": "2"})) == "step.attempts_exhausted"
+    assert shop.one("SELECT error FROM skald.idempotency") == f"failed its last attempt: {said}"
+    assert (shop.cents, shop.sent()[-1]) == (100, ("orders", "k:create.compensate"))
+
+
+def test_a_rejection_without_a_text_is_one(shop: Shop) -> None:
+    shop.raises = [UnspeakableReject()]
+    assert shop.participant.process(charge_message) == "step.rejected"
+
+
+def test_an_interrupt_leaves_the_call(shop: Shop) -> None:
+    shop.raises = [KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        shop.participant.process(charge_message)
+    assert (shop.cents, shop.record("charge")) == (100, None)
 
 
 def test_a_snooze_uses_no_attempt(shop: Shop) -> None:
