@@ -26,6 +26,7 @@ __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze",
 log = logging.getLogger("skald")
 
 CONTENDED_MAX, LOST_MAX = 50, 5  # in a row, before they count as an attempt of the step
+IDLE_MAX = 30  # seconds that a session is silent in a transaction
 
 # A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
 NODE: dict[str, Any] = {"target_session_attrs": "read-write", "connect_timeout": 5, "tcp_user_timeout": 8000, "keepalives": 1, "keepalives_idle": 5,
@@ -167,7 +168,7 @@ class Participant:
                 raise ValueError(f"{wrong[0]}: a compensatable step has a compensation, and no other step has one")
             made = psycopg.connect(_node(self.database_url), autocommit=True, application_name=f"skald/{self.service}")
             made.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-            made.execute("SET lock_timeout = 5000; SET statement_timeout = 30000; SET idle_in_transaction_session_timeout = 30000")
+            made.execute(f"SET lock_timeout = 5000; SET statement_timeout = 30000; SET idle_in_transaction_session_timeout = {IDLE_MAX * 1000}")
             try:
                 [[self._database]] = made.execute("SELECT skald.host(%s, %s)::text", (self.service, self._said())).fetchall()
             except psycopg.Error as error:
@@ -184,6 +185,7 @@ class Participant:
         contended = lost = 0
         while True:
             taken: list[str] = []
+            began = time.monotonic()
             try:
                 return self._run(message, taken)
             except (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable) as error:
@@ -205,8 +207,9 @@ class Participant:
             except BaseException as error:  # noqa: BLE001 - a fault of any kind: sys.exit() is one too
                 if not taken or (isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()):
                     raise
-                lost += self._connection is None or self._connection.closed
-                if lost < LOST_MAX and (self._connection is None or self._connection.closed):
+                is_lost = self._connection is None or self._connection.closed
+                lost += is_lost
+                if is_lost and lost < LOST_MAX and time.monotonic() - began < IDLE_MAX:
                     continue
                 log.warning("%s failed", message.message_id, exc_info=error)
                 end = ("fail(%s, %s, %s)", _text(f"{type(error).__name__}: {_text(error)}"))

@@ -169,17 +169,27 @@ def test_a_step_that_ends_its_transaction_is_parked(shop: Shop) -> None:
     assert [r for r, in shop.c.execute("SELECT reason FROM skald.parked")] == ["transaction_ended"] * 2
 
 
+def end_session(ctx: skald.Context, order: Any) -> None:
+    with psycopg.connect(ctx.connection.info.dsn) as other:
+        other.execute("SELECT pg_terminate_backend(%s)", (ctx.connection.info.backend_pid,))
+    ctx.sql("SELECT 1")
+
+
 def test_a_lost_connection_and_a_deadlock_are_no_attempt(shop: Shop) -> None:
     def deadlock(ctx: skald.Context, order: Any) -> None:
         ctx.sql("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$")
 
-    def end_session(ctx: skald.Context, order: Any) -> None:
-        shop.c.execute("SELECT pg_terminate_backend(%s)", (ctx.connection.info.backend_pid,))
-        ctx.sql("SELECT 1")
-
     shop.raises = [deadlock, end_session, deadlock]
     assert shop.participant.process(charge_message) == "step.completed"
     assert (shop.cents, shop.one("SELECT attempts FROM skald.idempotency")) == (90, 1)
+
+
+def test_a_session_that_may_have_been_silent_for_too_long_is_an_attempt(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.participant.connect()
+    monkeypatch.setattr(skald, "IDLE_MAX", 0, raising=False)
+    shop.raises = [end_session]
+    assert shop.participant.process(charge_message) == "step.failed"
+    assert (len(shop.ran), shop.one("SELECT attempts FROM skald.idempotency")) == (1, 1)
 
 
 class Overtaken:
