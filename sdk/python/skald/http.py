@@ -248,7 +248,9 @@ class Guard:
                             doubt = doubt or bool(committing)
                         elif not isinstance(error, (_Again, *CONTENTION)):
                             raise
-                if not lost:
+                if lost:
+                    await self._pool.check()  # what has ended this session, a restart perhaps, may have ended the idle ones
+                else:
                     await asyncio.sleep(random.uniform(0, 0.05))
             except PoolTimeout:
                 lost = True

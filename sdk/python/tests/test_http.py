@@ -122,6 +122,27 @@ def test_a_deadlock_is_tried_again_and_a_lost_connection_too(shop: Shop) -> None
     assert (shop.notes(), shop.one("SELECT string_agg(key, ',') FROM skald.idempotency")) == (1, "k")
 
 
+def test_sessions_that_ended_while_they_were_idle_are_replaced(shop: Shop) -> None:
+    leave = asyncio.Event()
+
+    async def together(ctx: RequestContext, order: Order) -> Response:
+        if shop.runs == 5:
+            leave.set()
+        await leave.wait()
+        return await shop.note(ctx, order)
+
+    async def idle() -> None:
+        await leave.wait()
+        while shop.guard._pool.get_stats()["pool_available"] < 5:
+            await asyncio.sleep(0.01)
+
+    shop.act = together
+    shop.send(idle, *((f"k{n}", ORDER, {}) for n in range(5)))
+    shop.c.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
+    assert (shop.notes(), shop.runs) == (6, 6)
+
+
 def test_what_is_not_known_after_commit_is_found_out(shop: Shop) -> None:
     shop.c.execute("""CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5); RETURN NULL; END $$;
