@@ -24,7 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from . import _dump, _node
+from . import IDLE_MAX, _dump, _node
 
 __all__ = ["Guard", "RequestContext", "context", "guard"]
 
@@ -159,10 +159,12 @@ class Guard:
                  guarded: Callable[[Request], bool] = lambda r: r.method not in ("GET", "HEAD", "OPTIONS"),
                  handler_seconds: float = 30, body_max: int = 262144) -> None:
         self.scope, self.guarded, self.handler_seconds, self.body_max = scope, guarded, handler_seconds, body_max
+        silence = int(max(IDLE_MAX, handler_seconds + 5) * 1000)  # a handler may be silent as long as it may take
         self._pool = AsyncConnectionPool(
             _node(database_url or os.environ["DATABASE_URL"]), min_size=0, max_size=connections, timeout=10, open=False, configure=self._configure,
             reset=self._reset,
-            kwargs={"autocommit": True, "options": "-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"})
+            kwargs={"autocommit": True,
+                    "options": f"-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout={silence}"})
 
     @staticmethod
     async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:

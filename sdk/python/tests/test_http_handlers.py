@@ -152,6 +152,16 @@ def test_a_handler_that_never_responds_is_ended(shop: Shop) -> None:
     assert shop.notes() == 1
 
 
+@pytest.mark.parametrize("shop", [{"handler_seconds": 60}], indirect=True)
+def test_a_handler_may_be_silent_as_long_as_it_may_take(shop: Shop) -> None:
+    async def act(ctx: RequestContext, order: Order) -> Response:
+        cursor = await ctx.sql("SELECT current_setting('idle_in_transaction_session_timeout')::interval > interval '60 s'")
+        return JSONResponse(await cursor.fetchone(), 201)
+
+    shop.act = act
+    assert [r.json() for r in shop.send(("k", ORDER, {}))] == [[True]]
+
+
 async def who(request: Request) -> Any:
     if "Authorization" not in request.headers:
         raise HTTPException(401, "who are you", {"WWW-Authenticate": "Bearer"})
