@@ -256,6 +256,8 @@ class Participant:
             if not url:
                 raise ValueError(f"{name} is not set")
         try:
+            if not self.amqp_url.lower().startswith(("amqp://", "amqps://")):  # pika connects to any
+                raise ValueError
             where = pika.URLParameters(self.amqp_url)
         except Exception:
             raise ValueError("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost") from None
@@ -265,7 +267,7 @@ class Participant:
             except (pika.exceptions.AMQPError, psycopg.Error, OSError) as error:
                 if isinstance(error, (psycopg.ProgrammingError, psycopg.DataError)) and not self._database:
                     raise
-                log.warning("trying again with new connections: %s", error or type(error).__name__)
+                log.warning("trying again with new connections: %s", str(error) or repr(error))  # pika's may have no text
                 time.sleep(random.uniform(0, 2))
 
     def _process_kept(self, message: Message, broker: Any, lane: futures.Executor) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -182,7 +184,20 @@ def test_a_process_that_waits_for_a_lock_ends_when_told(shop: Shop) -> None:
 def test_an_address_that_is_none_is_said_at_the_start(url: str) -> None:
     with pytest.raises(ValueError, match="AMQP_URL is not set"):
         skald.Participant("payments", database_url=url, amqp_url="").run()
-    with pytest.raises(ValueError, match="AMQP_URL is not the URL of a broker"):
-        skald.Participant("payments", database_url=url, amqp_url="localhost").run()
+    for other in ("localhost", "http://localhost", "amqp:localhost", "amqpx://localhost", "amqp://localhost:x"):
+        with pytest.raises(ValueError, match="AMQP_URL is not the URL of a broker"):
+            skald.Participant("payments", database_url=url, amqp_url=other).run()
     with pytest.raises(ValueError, match="DATABASE_URL is not set"):
         skald.Participant("payments", database_url="").run()
+
+
+def test_a_broker_that_is_not_there_is_said(shop: Shop) -> None:
+    p = Process(shop)
+    p.broker.close()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        p.env["AMQP_URL"] = f"amqp://127.0.0.1:{nobody.getsockname()[1]}"
+        p.start()
+        wait_for(lambda: re.search("trying again with new connections: .*Connection refused", p.output()))
+    p.process.terminate()
+    assert p.process.wait(20) == 0
