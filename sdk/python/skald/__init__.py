@@ -25,8 +25,7 @@ __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze",
 
 log = logging.getLogger("skald")
 
-CONTENDED_MAX, LOST_MAX = 50, 5  # in a row, before they count as an attempt of the step
-IDLE_MAX = 30  # seconds that a session is silent in a transaction
+CONTENDED_MAX, LOST_MAX, IDLE_MAX = 50, 5, 30  # in a row, before they count as an attempt of the step; seconds of silence in a transaction
 
 # A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
 NODE: dict[str, Any] = {"target_session_attrs": "read-write", "connect_timeout": 5, "tcp_user_timeout": 8000, "keepalives": 1, "keepalives_idle": 5,
@@ -207,9 +206,7 @@ class Participant:
             except BaseException as error:  # noqa: BLE001 - a fault of any kind: sys.exit() is one too
                 if not taken or (isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()):
                     raise
-                is_lost = self._connection is None or self._connection.closed
-                lost += is_lost
-                if is_lost and lost < LOST_MAX and time.monotonic() - began < IDLE_MAX:
+                if (self._connection is None or self._connection.closed) and (lost := lost + 1) < LOST_MAX and time.monotonic() - began < IDLE_MAX:
                     continue
                 log.warning("%s failed", message.message_id, exc_info=error)
                 end = ("fail(%s, %s, %s)", _text(f"{type(error).__name__}: {_text(error)}"))
@@ -339,8 +336,7 @@ class Participant:
 
 
 def _node(url: str) -> str:
-    settings: dict[str, Any] = {**NODE, **conninfo.conninfo_to_dict(url)}
-    return conninfo.make_conninfo(**settings)
+    return conninfo.make_conninfo(**{**NODE, **conninfo.conninfo_to_dict(url)})
 
 
 def _text(value: Any) -> str:
