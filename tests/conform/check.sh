@@ -83,5 +83,5 @@ done
 if [[ $language == python ]]; then
   refused relay 1 'the relay that was started' "kill \$(pgrep -P \$PPID -f 'skald relay\$'); $mistakes none"
   # Last: the program lives on until the broker has gone.
-  refused setsid 2 'begin the command with .exec.' "setsid --wait ${mistakes#exec } none"
+  refused setsid 2 'end that yourself, begin the command with .exec.' "setsid --wait ${mistakes#exec } none"
 fi

@@ -114,12 +114,14 @@ bool trial::await_consumers()
 // A program that lives on is neither killed nor ended, and its deliveries do not come back.
 void trial::await_no_consumers()
 {
-    for (auto const until = clock::now() + gone_patience; wire_.look().consumers > 0; wire_.wait(glance))
+    for (auto const until = clock::now() + gone_patience; wire_.look().consumers > 0; wire_.wait(glance)) {
         if (clock::now() > until)
             throw configuration_error{fmt::format(
-                "`{}` has ended, and something that it started consumes the queue skald.{}: begin the command with "
-                "`exec`, and start the program in its process group (no `docker run`, no `setsid`)",
+                "`{}` has ended, and something that it started lives on and consumes the queue skald.{}: end that "
+                "yourself, begin the command with `exec`, and start the program in its process group (no `docker run`, "
+                "no `setsid`)",
                 options_.command, options_.service)};
+    }
 }
 
 void trial::send_duplicated(plan const& planned, std::vector<spoilt_message> const& spoilt)

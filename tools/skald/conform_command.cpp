@@ -165,7 +165,11 @@ conform::trial_options trial_options_of(conform_options const& options, config c
 
 int run_conform(conform_options const& options, output const& out)
 {
-    if (!core::is_name(options.service) || options.service == conform::home)
+    if (!core::is_name(options.service))
+        throw configuration_error{fmt::format("--service: '{}' is not a service's name: a lower-case letter, then "
+                                              "lower-case letters, digits and dashes, 48 at most",
+                                              options.service)};
+    if (options.service == conform::home)
         throw configuration_error{
             "--service is the name of the participant's service, and not `conform`, which is the sagas' home"};
     write_certificate(options.certificate,

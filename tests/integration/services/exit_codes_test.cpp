@@ -121,6 +121,16 @@ TEST_CASE("an AMQP_URL that is no URL of a broker is a wrong setting for every c
     }
 }
 
+TEST_CASE("of a participant's service that can't be one, conform says what a name is, or whose it is")
+{
+    for (auto const& [name, why] : {std::pair{"Conf_X", "'Conf_X' is not a service's name: a lower-case letter"},
+                                    std::pair{"conform", "which is the sagas' home"}}) {
+        auto const answer = skald_at("", {"conform", "--service", name, "--command", "true"});
+        CHECK_MESSAGE(answer.code == 2, answer.text);
+        CHECK_MESSAGE(answer.text.find(why) != std::string::npos, answer.text);
+    }
+}
+
 TEST_CASE("of a database that takes no writes, one line says so, and what to do")
 {
     fresh_database db{"orders"};
