@@ -2,6 +2,7 @@
 // is written as they tell it.
 #include "core/reasons.hpp"
 #include "support/live_entry.hpp"
+#include "worker/service_parts.hpp"
 
 #include "examples/order_saga/order_saga.hpp"
 
