@@ -2,24 +2,22 @@
 #include "console_shop.hpp"
 
 #include "console/server.hpp"
+#include "support/database_wire.hpp"
 #include "support/raw_http.hpp"
-#include "support/tcp_proxy.hpp"
 
 #include <skald/errors.hpp>
 #include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
 
-#include <pqxx/pqxx>
-
-#include <memory>
+#include <nlohmann/json.hpp>
 
 using namespace std::chrono_literals;
 using skald::console::application;
 using skald::test::console_shop;
+using skald::test::database_wire;
 using skald::test::raw_client;
 using skald::test::says;
-using skald::test::tcp_proxy;
 using skald::test::visitor;
 using skald::testing::wait_until;
 
@@ -43,34 +41,6 @@ std::string with_token(std::string const& line, std::string const& more = "")
 {
     return line + " HTTP/1.1\r\nHost: console\r\nAuthorization: Bearer " + console_shop::bob + "\r\n" + more + "\r\n";
 }
-
-// Between the console and the database of one service.
-class wire
-{
-public:
-    explicit wire(std::string const& url)
-    {
-        pqxx::connection direct{url};
-        proxy_ = std::make_unique<tcp_proxy>(direct.hostname(), std::stoi(direct.port()));
-        url_ = url + (url.find('?') == std::string::npos ? "?" : "&") +
-               "host=127.0.0.1&hostaddr=127.0.0.1&port=" + std::to_string(proxy_->port());
-    }
-    ~wire() { freeze(false); }
-    wire(wire const&) = delete;
-    wire& operator=(wire const&) = delete;
-
-    /// As SIGSTOP does: connections are made, and stay, and nothing is said.
-    void freeze(bool is_frozen)
-    {
-        proxy_->hold_requests(is_frozen);
-        proxy_->hold_answers(is_frozen);
-    }
-    std::string const& url() const { return url_; }
-
-private:
-    std::unique_ptr<tcp_proxy> proxy_;
-    std::string url_;
-};
 
 }  // namespace
 
@@ -148,7 +118,7 @@ TEST_CASE("a page is answered while a service's database is frozen, and says so"
     console_shop s;
     s.order("1");
     s.run();
-    wire to_payments{s.at("payments").db.url()}, to_shipping{s.at("shipping").db.url()};
+    database_wire to_payments{s.at("payments").db.url()}, to_shipping{s.at("shipping").db.url()};
     auto given = s.given();
     given.services[1].url = to_payments.url();
     given.services[2].url = to_shipping.url();
@@ -176,11 +146,37 @@ TEST_CASE("a page is answered while a service's database is frozen, and says so"
     CHECK(wait_until([&] { return !says(bob.get("/services"), "does not answer"); }));
 }
 
+TEST_CASE("who asks next after an outage finds the database there, though nobody has asked in between")
+{
+    console_shop s;
+    s.park_charge("1");
+    auto const& orders = s.at("orders").db;
+    database_wire to_orders{orders.url()};
+    auto given = s.given();
+    given.services[0].url = to_orders.url();
+    given.answer_within = 300ms;
+    application const console{given};
+    visitor const bob{console, s.bob};
+    auto const asked = [&] {
+        return nlohmann::json::parse(bob.get("/sagas.json", {{"home", "orders"}, {"status", "stuck"}}).body);
+    };
+    REQUIRE(asked()["sagas"].size() == 1);
+    std::string const ours = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = "
+                             "'skald/console'";
+    auto const before = orders.one("SELECT pid " + ours);
+
+    to_orders.freeze(true);
+    CHECK(asked()["missing"] == nlohmann::json::array({"orders"}));
+    to_orders.freeze(false);
+    REQUIRE(wait_until([&] { return orders.one("SELECT count(*) " + ours + " AND pid <> " + before) == "1"; }));
+    CHECK(wait_until([&] { return asked()["sagas"].size() == 1; }));
+}
+
 TEST_CASE("an act is not tried where the database is frozen already")
 {
     console_shop s;
     s.order("1");
-    wire to_orders{s.at("orders").db.url()};
+    database_wire to_orders{s.at("orders").db.url()};
     auto given = s.given();
     given.operating[0].url = to_orders.url();
     given.answer_within = 300ms;

@@ -68,7 +68,6 @@ database::loan database::wait_for_one()
 {
     std::unique_lock lock{mutex_};
     bool const was_idle = !idle_.empty();
-    if (is_away_) is_asked_for_ = true;
     if (!was_idle && !is_away_) {
         auto const time = patience::left(answer_within_);
         ++waiting_;
@@ -77,7 +76,6 @@ database::loan database::wait_for_one()
         --waiting_;
         if (!is_known) note_away(fmt::format("the database took no connection within {} ms", time.count()));
     }
-    changed_.notify_all();
     if (idle_.empty()) throw away{service_, why_away_, kind_};
     loan lent{std::move(idle_.back()), was_idle};
     idle_.pop_back();
@@ -85,16 +83,16 @@ database::loan database::wait_for_one()
 }
 
 // Connecting is bounded in whole seconds, and for each host of an address: so pages leave it to this thread, which
-// waits as long as it takes.
+// waits as long as it takes. A database that is away it asks until that is back, whether a page wants to know or not:
+// what the next page hears is never old.
 void database::connect_when_wanted()
 {
     std::unique_lock lock{mutex_};
-    auto const is_wanted = [&] { return is_ending_ || (is_away_ ? is_asked_for_ : waiting_ > idle_.size()); };
+    auto const is_wanted = [&] { return is_ending_ || is_away_ || waiting_ > idle_.size(); };
     for (;;) {
         changed_.wait(lock, is_wanted);
         if (is_away_) changed_.wait_until(lock, left_alone_until_, [&] { return is_ending_; });
         if (is_ending_) return;
-        is_asked_for_ = false;
         lock.unlock();
         std::unique_ptr<postgres::connection> made;
         std::string why;
@@ -152,6 +150,7 @@ void database::note_away(std::string const& why, away::how kind)
     why_away_ = why;
     left_alone_until_ = clock::now() + left_alone;
     idle_.clear();
+    changed_.notify_all();
 }
 
 void database::fail()

@@ -97,8 +97,7 @@ private:
     std::condition_variable changed_;
     std::vector<std::unique_ptr<postgres::connection>> idle_;
     std::size_t waiting_{};  // pages that wait for a connection
-    bool is_away_{};         // pages do not wait for it; when one asks, it is tried whether it is back
-    bool is_asked_for_{};    // by a page since then
+    bool is_away_{};         // pages do not wait for it; it is asked again and again whether it is back
     clock::time_point left_alone_until_{};
     std::string why_away_;
     away::how kind_{};  // of why_away_, for who was not let through
