@@ -141,3 +141,31 @@ TEST_CASE("the list, as a page and for programs, has the sagas with all attribut
                "no saga here has the attribute costumer; there are: city, customer"));
     CHECK(console.answer({"GET", "/sagas.json"}).status == 401);
 }
+
+TEST_CASE("a filter that there is not is refused by its name, and does not show all sagas")
+{
+    console_shop s;
+    s.order("1");
+    application const console{s.given()};
+    visitor const bob{console, s.bob};
+    for (auto const* name : {"older_than", "limit", "Status", ""}) {
+        auto const page = bob.get("/", {{name, "1h"}});
+        CHECK(page.status == 400);
+        CHECK(says(page, std::string{"there is no filter “"} + name + "”: there are home, status, "));
+        CHECK_FALSE(says(page, ">1</code>"));
+        auto const object = bob.get("/sagas.json", {{"status", "running"}, {name, "1h"}});
+        CHECK(object.status == 400);
+        CHECK(object.content_type == "application/json");
+        CHECK(says(object, R"({"error":"there is no filter “)" + std::string{name} + "”"));
+    }
+    CHECK(bob.get("/sagas.json", {{"home", ""},
+                                  {"status", ""},
+                                  {"definition", ""},
+                                  {"scope", ""},
+                                  {"key", ""},
+                                  {"reason", ""},
+                                  {"older", ""},
+                                  {"after", ""},
+                                  {"where", ""}})
+              .status == 200);
+}

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 using namespace skald::console;
 
 namespace {
@@ -116,6 +118,13 @@ TEST_CASE("what can't be read is said to be so, and not asked of any database")
     }
     asked.query = {{"scope", std::string("a\0b", 3)}};
     CHECK(console.answer(asked).status == 400);
+    asked.path = "/sagas.json";
+    asked.query.emplace("\xff", "");
+    auto const object = console.answer(asked);
+    CHECK(object.status == 400);
+    CHECK(object.content_type == "application/json");
+    CHECK(nlohmann::json::parse(object.body).at("error").is_string());
+    asked.path = "/";
     asked.query.clear();
     asked.is_readable = false;
     CHECK(console.answer(asked).status == 400);

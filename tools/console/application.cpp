@@ -64,7 +64,8 @@ std::string flaw_of(request const& asked)
     for (auto const* all : {&asked.query, &asked.form})
         for (auto const& [name, value] : *all)
             if (!core::is_storable_text(name + value))
-                return "What was given for “" + name + "” is no text: it has a NUL byte, or bytes that are not UTF-8.";
+                return "What was given for “" + core::visible_text(name) +
+                       "” is no text: it has a NUL byte, or bytes that are not UTF-8.";
     return {};
 }
 
@@ -78,7 +79,7 @@ response get(context const& with)
 {
     using maker = response (*)(context const&);
     static std::map<std::string_view, maker> const pages{
-        {"/", sagas_page},        {"/sagas.json", sagas_as_json},   {"/saga", saga_page},
+        {"/", sagas_page},        {path_of_json, sagas_as_json},    {"/saga", saga_page},
         {"/parked", parked_page}, {"/parked/one", parked_one_page}, {"/outbox", outbox_page},
         {"/steps", steps_page},   {"/services", services_page},     {"/audit", audit_page_of},
         {"/act", act_page},       {"/resolve", resolve_page},       {"/versions", versions_page}};
@@ -115,7 +116,8 @@ response application::route(request const& asked) const
         made.headers.emplace_back("Allow", "GET, HEAD, POST");
         return made;
     }
-    if (auto const flaw = flaw_of(asked); !flaw.empty()) return plain("That can't be read", flaw, 400);
+    if (auto const flaw = flaw_of(asked); !flaw.empty())
+        return asked.path == path_of_json ? refused_as_json(flaw) : plain("That can't be read", flaw, 400);
     if (asked.path == "/style.css") return asset(assets::style, "text/css; charset=utf-8");
     if (asked.path == "/script.js") return asset(assets::script, "text/javascript; charset=utf-8");
     if (asked.path == "/icon.svg") return asset(assets::icon, "image/svg+xml");

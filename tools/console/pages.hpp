@@ -3,11 +3,17 @@
 
 #include "page.hpp"
 
+#include <string>
+#include <string_view>
+
 namespace skald::console {
 
 response sagas_page(context const& with);
-/// The list of sagas, for programs.
+/// The list of sagas, for programs, and where it is.
 response sagas_as_json(context const& with);
+inline constexpr std::string_view path_of_json{"/sagas.json"};
+/// What it answers to a filter that can't be.
+response refused_as_json(std::string const& why);
 
 response saga_page(context const& with);
 response parked_page(context const& with);

@@ -1,14 +1,18 @@
 #include "admin/explanation.hpp"
+#include "core/text.hpp"
 #include "pages.hpp"
 #include "saga_search.hpp"
 #include "words.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <stdexcept>
+#include <string_view>
 
 namespace skald::console {
 namespace {
@@ -38,8 +42,22 @@ std::vector<std::string> conditions_of(request const& asked)
     return all;
 }
 
+// What the query may give, beside `where` and `after`.
+constexpr std::array<std::string_view, 7> filter_names{"home", "status", "definition", "scope",
+                                                       "key",  "reason", "older"};
+
+// A filter that was ignored for its name would show all sagas.
+void check_names(fields const& query)
+{
+    for (auto const& [name, value] : query)
+        if (name != "where" && name != "after" && std::ranges::find(filter_names, name) == filter_names.end())
+            throw std::invalid_argument{fmt::format("there is no filter “{}”: there are {}, where and after",
+                                                    core::visible_text(name), fmt::join(filter_names, ", "))};
+}
+
 saga_filter filter_of(request const& asked)
 {
+    check_names(asked.query);
     saga_filter wanted{
         asked.asked("home"), asked.asked("status"), asked.asked("definition"),      asked.asked("scope"),
         asked.asked("key"),  asked.asked("reason"), read_age(asked.asked("older")), asked.asked("after")};
@@ -51,8 +69,8 @@ saga_filter filter_of(request const& asked)
 std::string list_link(request const& asked, std::string const& name, std::string const& value)
 {
     std::vector<std::pair<std::string, std::string>> query;
-    for (auto const* one : {"home", "status", "definition", "scope", "key", "reason", "older"})
-        query.emplace_back(one, one == name ? value : asked.asked(one));
+    query.reserve(filter_names.size() + 1);
+    for (auto const one : filter_names) query.emplace_back(one, one == name ? value : asked.asked(std::string{one}));
     for (auto const& one : conditions_of(asked)) query.emplace_back("where", one);
     if (name == "after") query.emplace_back("after", value);
     return link("/", query);
@@ -242,7 +260,12 @@ try {
     return {200, answer.dump(), "application/json", {}};
 }
 catch (std::invalid_argument const& error) {
-    return {400, json{{"error", error.what()}}.dump(), "application/json", {}};
+    return refused_as_json(error.what());
+}
+
+response refused_as_json(std::string const& why)
+{
+    return {400, json{{"error", why}}.dump(), "application/json", {}};
 }
 
 }  // namespace skald::console
