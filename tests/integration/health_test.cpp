@@ -1,12 +1,16 @@
 // Health on an address of its own, on real ports and a real database.
 #include "memory/memory_transport.hpp"
 #include "support/database.hpp"
+#include "support/database_wire.hpp"
 #include "support/event_log.hpp"
 #include "support/live_entry.hpp"
 #include "worker/health.hpp"
 
+#include <skald/testing/wait_until.hpp>
+
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -105,6 +109,32 @@ TEST_CASE("what keeps a service from being ready is logged, once for each change
     }
     REQUIRE(log.lines("worker.not_ready").size() == 1);
     CHECK(log.lines("worker.not_ready")[0].find("nobody_has_this_name") != std::string::npos);
+}
+
+TEST_CASE("a frozen database costs a probe seconds on a connection of requests, and these keep the time they have")
+{
+    using namespace std::chrono_literals;
+    database const db;
+    database_wire wire{db.url()};
+    event_log log;
+    memory::memory_transport transport;
+    auto const deliveries = transport.subscribe({"orders", 1});
+    entry_detail::readiness_probe probe{log};
+    postgres::postgres_store store{{.url = wire.url()}};
+    REQUIRE(probe.respond(store, *deliveries).status == 200);
+    wire.freeze(true);
+    CHECK(probe.respond(store, *deliveries).status == 503);
+    REQUIRE(log.lines("worker.not_ready").size() == 1);
+    auto const why = log.lines("worker.not_ready")[0];
+    CHECK_MESSAGE(why.find("the database gave no answer within 3000 ms") != std::string::npos, why);
+    wire.freeze(false);
+    CHECK(testing::wait_until([&] { return probe.respond(store, *deliveries).status == 200; }));
+
+    postgres::connection c{{.url = wire.url()}};
+    c.answer_within(300ms);
+    c.ping(10s);
+    wire.freeze(true);
+    CHECK_THROWS_WITH_AS(c.ping(), doctest::Contains("within 300 ms"), postgres::no_answer);
 }
 
 TEST_CASE("the health address has health and nothing else, and a service that stops lives but is not ready")

@@ -20,7 +20,7 @@ std::optional<http::response> liveness(http::request const& r)
 // is accepted; a balancer that took every replica out would defeat that. So only the body reports the broker's state.
 http::response readiness_probe::respond(postgres::postgres_store& store, ports::subscription const& deliveries)
 try {
-    store.read([](postgres::connection& c) { c.ping(); });
+    store.read([](postgres::connection& c) { c.ping(answer_max); });
     if (!is_ready_.exchange(true)) log_.info("worker.ready", {});
     std::string const broker{deliveries.available() ? "connected" : "away"};
     return {200, "text/plain", {}, "ready\nbroker: " + broker + '\n'};

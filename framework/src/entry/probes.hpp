@@ -8,10 +8,14 @@
 #include <skald/http.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <string_view>
 
 namespace skald::entry_detail {
+
+/// How long a probe waits for an answer of the database. The next one must find the connection free.
+inline constexpr std::chrono::milliseconds answer_max{3'000};
 
 /// The response to GET /livez; nothing for any other request.
 std::optional<http::response> liveness(http::request const& r);
@@ -25,7 +29,8 @@ public:
     /// `log` must outlive it.
     explicit readiness_probe(core::logger& log) : log_{log} {}
 
-    /// The response to GET /readyz: 200 if the database responds. Never throws.
+    /// The response to GET /readyz: 200 if the database responds. A frozen one costs answer_max, or as long as
+    /// connecting takes where there is no connection yet. Never throws.
     http::response respond(postgres::postgres_store& store, ports::subscription const& deliveries);
 
 private:

@@ -168,6 +168,19 @@ void connection::ping()
     run(std::string{session_queries::ping});
 }
 
+void connection::ping(std::chrono::milliseconds within)
+{
+    auto const usual = std::exchange(answer_within_, within);
+    try {
+        ping();
+    }
+    catch (...) {
+        answer_within_ = usual;
+        throw;
+    }
+    answer_within_ = usual;
+}
+
 std::string const& connection::prepared(std::string_view text)
 {
     auto const [it, is_new] = names_.try_emplace(std::string{text}, "user_" + std::to_string(names_.size() + 1));

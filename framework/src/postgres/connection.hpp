@@ -127,8 +127,9 @@ public:
     /// if the transaction was aborted.
     std::string transaction();
 
-    /// Throws if the database does not answer.
+    /// Throws if the database does not answer; within that time, if one is given, and not as run() does.
     void ping();
+    void ping(std::chrono::milliseconds within);
 
     /// How often run() was called: counted where round trips are promised.
     std::uint64_t round_trips() const { return round_trips_; }

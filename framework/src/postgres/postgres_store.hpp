@@ -81,11 +81,15 @@ public:
     connection& open();
 
     /// Reads outside a transaction, on a connection that may have been idle for long. One from before a restart of the
-    /// server breaks on first use: then `what` runs once more, on a new one. So it must be safe to run twice.
+    /// server breaks on first use: then `what` runs once more, on a new one. So it must be safe to run twice. After
+    /// no_answer it does not: who asks has waited long enough.
     template <class What>
     auto read(What what)
     try {
         return what(open());
+    }
+    catch (no_answer const&) {
+        throw;
     }
     catch (pqxx::broken_connection const&) {
         return what(open());

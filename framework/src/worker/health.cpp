@@ -12,9 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A probe does not wait longer than this, and the next one must find the lane free.
-constexpr std::chrono::milliseconds timeout{3'000};
-
 // A probe's request comes at once, in one piece.
 constexpr std::chrono::milliseconds header_time{1'000};
 
@@ -41,8 +38,8 @@ http::server_options options_of(config const& settings)
 
 postgres::connection_options impatient(postgres::connection_options database)
 {
-    database.statement_timeout = std::min(database.statement_timeout, timeout);
-    database.commit_timeout = std::min(database.commit_timeout, timeout);
+    database.statement_timeout = std::min(database.statement_timeout, entry_detail::answer_max);
+    database.commit_timeout = std::min(database.commit_timeout, entry_detail::answer_max);
     return database;
 }
 
