@@ -6,6 +6,7 @@
 #include "core/instant.hpp"
 #include "database.hpp"
 #include "postgres/body_rows.hpp"
+#include "postgres/conninfo.hpp"
 #include "postgres/literal.hpp"
 
 #include <fmt/format.h>
@@ -91,6 +92,16 @@ void examine_references(postgres::connection& c, body_place place, findings& fou
         "docs/bodies.md");
 }
 
+// Asked on another connection: a lock may have been in the way of connecting already, which prepares statements.
+finding bodies_not_examined(config const& settings, pqxx::failure const& error)
+try {
+    pqxx::connection c{postgres::with_defaults(settings.database_url, "skald/doctor", "any")};
+    return not_examined(c, "bodies", error);
+}
+catch (pqxx::failure const&) {
+    return not_examined("bodies", error);
+}
+
 }  // namespace
 
 void examine_bodies(config const& settings, postgres::ownership const& owner, findings& found)
@@ -106,7 +117,7 @@ try {
          store == nullptr ? "large bodies are kept in this database" : place.name() + " takes and gives bodies", ""});
 }
 catch (pqxx::failure const& error) {
-    found.push_back(not_examined("bodies", error));
+    found.push_back(bodies_not_examined(settings, error));
 }
 catch (std::exception const& error) {
     found.push_back({"body store", health::problem,

@@ -16,6 +16,8 @@
 namespace skald::tools {
 namespace {
 
+constexpr std::string_view lock_not_available{"55P03"};
+
 // If a crash loses a record, a step runs twice: everything else depends on these settings.
 void examine_settings(pqxx::row const& server, findings& found)
 {
@@ -196,33 +198,33 @@ void examine_owner(postgres::ownership const& owner, findings& found)
 
 void examine_schema_in_use(pqxx::connection& c, expected& at_broker, findings& found)
 {
-    examine_part(found, "owner", [&] {
+    examine_part(c, found, "owner", [&] {
         for (auto const& row : run(c, q::doctor_owner))
             at_broker.owner = {row["name"].c_str(), row["id"].c_str(), {}, row["is_copy"].as<bool>()};
         examine_owner(at_broker.owner, found);
     });
-    examine_part(found, "handlers", [&] { at_broker.handlers = handlers_of(c); });
-    examine_part(found, "services", [&] {
+    examine_part(c, found, "handlers", [&] { at_broker.handlers = handlers_of(c); });
+    examine_part(c, found, "services", [&] {
         for (auto const& row : run(c, q::doctor_services)) at_broker.others.emplace_back(row["service"].c_str());
     });
-    examine_part(found, "privileges", [&] { examine_privileges(c, at_broker.owner.service, found); });
-    examine_part(found, "outbox", [&] { examine_outbox(c, found); });
+    examine_part(c, found, "privileges", [&] { examine_privileges(c, at_broker.owner.service, found); });
+    examine_part(c, found, "outbox", [&] { examine_outbox(c, found); });
     examine_work(c, at_broker.owner.service, found);
-    examine_part(found, "events", [&] { examine_events(c, found); });
-    examine_part(found, "contention", [&] { examine_contention(c, found); });
-    examine_part(found, "locks", [&] { examine_locks(c, at_broker.owner.service, found); });
+    examine_part(c, found, "events", [&] { examine_events(c, found); });
+    examine_part(c, found, "contention", [&] { examine_contention(c, found); });
+    examine_part(c, found, "locks", [&] { examine_locks(c, at_broker.owner.service, found); });
 }
 
 void examine(pqxx::connection& c, std::string const& conninfo, expected& at_broker, findings& found)
 {
-    examine_part(found, "server", [&] {
+    examine_part(c, found, "server", [&] {
         auto const server = run(c, q::doctor_server);
         examine_node(c, server[0], found);
         examine_settings(server[0], found);
     });
-    examine_part(found, "pooler", [&] { examine_pooler(c, conninfo, found); });
-    examine_part(found, "clock", [&] { examine_clock(c, found); });
-    examine_part(found, "vacuum", [&] { examine_xmin(c, found); });
+    examine_part(c, found, "pooler", [&] { examine_pooler(c, conninfo, found); });
+    examine_part(c, found, "clock", [&] { examine_clock(c, found); });
+    examine_part(c, found, "vacuum", [&] { examine_xmin(c, found); });
     if (examine_schema(c, found)) examine_schema_in_use(c, at_broker, found);
 }
 
@@ -246,9 +248,9 @@ finding not_examined(std::string check, std::exception const& error)
 {
     auto const* const refused = dynamic_cast<pqxx::sql_error const*>(&error);
     std::string const state = refused != nullptr ? refused->sqlstate() : "", why = error.what();
-    if (state == "55P03")
+    if (state == lock_not_available)
         return {std::move(check), health::problem, "not examined: a table of Skald's was locked for too long",
-                "`locked tables` says by whom"};
+                "run `skald doctor` again: it says by whom for as long as it is locked"};
     // Before it, a severity; after its first line, what is about the query.
     std::size_t const begin = refused != nullptr && why.starts_with("ERROR:  ") ? 8 : 0;
     return {std::move(check), health::problem,
@@ -256,6 +258,18 @@ finding not_examined(std::string check, std::exception const& error)
             dynamic_cast<pqxx::insufficient_privilege const*>(&error) != nullptr
                 ? "`privileges` says what gives the role its rights"
                 : ""};
+}
+
+finding not_examined(pqxx::connection& c, std::string check, std::exception const& error)
+{
+    auto made = not_examined(std::move(check), error);
+    auto const* const refused = dynamic_cast<pqxx::sql_error const*>(&error);
+    if (refused == nullptr || refused->sqlstate() != lock_not_available) return made;
+    auto const by = locked_tables(c);
+    if (by.empty()) return made;
+    made.remedy = by.front().remedy;
+    for (auto const& one : by) made.means += "; " + one.means;
+    return made;
 }
 
 expected examine_database(std::string const& url, findings& found)

@@ -41,11 +41,12 @@ void examine_slow(pqxx::connection& c, std::string_view service, findings& found
     }
 }
 
-void examine_own_tables(pqxx::connection& c, findings& found)
+}  // namespace
+
+findings locked_tables(pqxx::connection& c)
 {
-    auto const rows = run(c, q::doctor_locked);
-    if (rows.empty()) found.push_back({"locked tables", health::ok, "no table of Skald's is locked", ""});
-    for (auto const& row : rows) {
+    findings found;
+    for (auto const& row : run(c, q::doctor_locked)) {
         auto const began = row["began_at"].is_null()
                                ? std::string{" at an unknown time"}
                                : fmt::format(" at {} ({} s ago)", row["began_at"].c_str(), row["seconds"].c_str());
@@ -59,15 +60,16 @@ void examine_own_tables(pqxx::connection& c, findings& found)
                          "Skald's statements wait, and nothing is lost: wait until it ends, or end it" +
                              (end.empty() ? end : " with `" + end + "`")});
     }
+    return found;
 }
-
-}  // namespace
 
 void examine_locks(pqxx::connection& c, std::string_view service, findings& found)
 {
     examine_slow(c, service, found);
     examine_users_locks(c, found);
-    examine_own_tables(c, found);
+    auto const locked = locked_tables(c);
+    if (locked.empty()) found.push_back({"locked tables", health::ok, "no table of Skald's is locked now", ""});
+    found.insert(found.end(), locked.begin(), locked.end());
 }
 
 }  // namespace skald::tools

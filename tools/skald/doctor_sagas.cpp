@@ -138,14 +138,14 @@ void examine_started(pqxx::connection& c, std::string const& unseen, findings& f
 
 void examine_work(pqxx::connection& c, std::string_view service, findings& found)
 {
-    examine_part(found, "parked", [&] { examine_parked(c, found); });
-    examine_part(found, "sagas", [&] { examine_sagas(c, found); });
-    examine_part(found, "not undone", [&] { examine_not_undone(c, found); });
+    examine_part(c, found, "parked", [&] { examine_parked(c, found); });
+    examine_part(c, found, "sagas", [&] { examine_sagas(c, found); });
+    examine_part(c, found, "not undone", [&] { examine_not_undone(c, found); });
     std::string unseen;
-    examine_part(found, "processes", [&] { unseen = nobody_seen(c, service); });
-    examine_part(found, "versions", [&] { examine_versions(c, unseen, found); });
-    examine_part(found, "awaited steps", [&] { examine_awaited(c, unseen, found); });
-    examine_part(found, "started steps", [&] { examine_started(c, unseen, found); });
+    examine_part(c, found, "processes", [&] { unseen = nobody_seen(c, service); });
+    examine_part(c, found, "versions", [&] { examine_versions(c, unseen, found); });
+    examine_part(c, found, "awaited steps", [&] { examine_awaited(c, unseen, found); });
+    examine_part(c, found, "started steps", [&] { examine_started(c, unseen, found); });
 }
 
 }  // namespace skald::tools

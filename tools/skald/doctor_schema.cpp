@@ -73,7 +73,7 @@ void examine_shape(pqxx::connection& c, bool is_newer, findings& found)
 bool examine_schema(pqxx::connection& c, findings& found)
 {
     bool is_there = true, is_current = true, is_newer = false;
-    examine_part(found, "schema", [&] { is_there = run(c, q::doctor_schema)[0]["is_there"].as<bool>(); });
+    examine_part(c, found, "schema", [&] { is_there = run(c, q::doctor_schema)[0]["is_there"].as<bool>(); });
     if (!is_there) {
         auto const others = postgres::others_in_schema(c);
         found.push_back(
@@ -84,7 +84,7 @@ bool examine_schema(pqxx::connection& c, findings& found)
                             : "correct DATABASE_URL: Skald needs a database in which that schema is its own"});
         return false;
     }
-    examine_part(found, "migrations", [&] {
+    examine_part(c, found, "migrations", [&] {
         auto const state = postgres::compare_migrations(run(c, q::doctor_migrations));
         add(found, "migrations", state.changed.empty() && state.missing.empty(), health::problem,
             !state.changed.empty()   ? "applied with another text: " + state.changed
@@ -96,7 +96,7 @@ bool examine_schema(pqxx::connection& c, findings& found)
         is_current = state.missing.empty();
         is_newer = !state.newer.empty();
     });
-    if (is_current) examine_part(found, "schema", [&] { examine_shape(c, is_newer, found); });
+    if (is_current) examine_part(c, found, "schema", [&] { examine_shape(c, is_newer, found); });
     return is_current;
 }
 
