@@ -100,6 +100,7 @@ public:
 
     bool is_call() const override { return work_.is_call(); }
     bool takes_signal() const override { return work_.takes_signal(); }
+    std::optional<std::string> why_no_signal(std::string_view json) const override { return work_.why_no_signal(json); }
 
     std::chrono::milliseconds due_in(std::string_view body, step_context const& ctx) const override
     {

@@ -34,7 +34,7 @@ public:
     virtual bool takes_signal() const = 0;
 
     /// Why this JSON is no signal that it waits for; nothing if it is one, or it waits for none.
-    virtual std::optional<std::string> why_no_signal(std::string_view) const { return {}; }
+    virtual std::optional<std::string> why_no_signal(std::string_view json) const = 0;
 
     /// How long it waits if no signal comes. 0 for a call.
     virtual std::chrono::milliseconds due_in(std::string_view body, step_context const& ctx) const = 0;

@@ -89,6 +89,7 @@ public:
 
     bool is_call() const override { return true; }
     bool takes_signal() const override { return false; }
+    std::optional<std::string> why_no_signal(std::string_view) const override { return {}; }
     std::chrono::milliseconds due_in(std::string_view, step_context const&) const override { return {}; }
 
     std::string call(call_context& ctx, std::string_view body) const override
