@@ -200,6 +200,11 @@ SELECT ceil(extract(epoch FROM min(due_at) - clock_timestamp()) * 1000)::bigint
         SELECT scope, key, s.due_at FROM skald.started s JOIN skald.idempotency i USING (scope, key, step) WHERE i.status <> 'unknown') AS waiting
  WHERE NOT EXISTS (SELECT FROM skald.control c WHERE c.scope = waiting.scope AND c.key = waiting.key AND c.action = 'pause')
 
+-- Of steps whose end could not be recorded as often as that: nothing ends that but another code or another answer.
+-- name: unsettled
+SELECT s.step, s.kind, s.tries, coalesce(s.error, '') AS error FROM skald.started s
+ WHERE s.tries >= :tries_max::integer ORDER BY s.due_at, s.key, s.step
+
 -- name: started
 SELECT s.scope, s.key, s.step, s.kind, s.in_doubt, s.calls, coalesce(s.error, '') AS error,
        ceil(extract(epoch FROM s.due_at - clock_timestamp()) * 1000)::bigint AS due_in

@@ -243,6 +243,26 @@ TEST_CASE_FIXTURE(bank_day, "calls are made to fail, not to happen, or not to be
     }
 }
 
+TEST_CASE_FIXTURE(bank_day, "run_to_the_end tells the step that can't end, and its error")
+{
+    start();
+    SUBCASE("a signal that does not fit the step")
+    {
+        shop().deliver_all();
+        CHECK(shop().signal("k", "approve", std::string{"junk"}) == signal_result::sent);
+        CHECK_THROWS_WITH_AS(shop().run_to_the_end(), doctest::Contains("approve in desk does not end, after 20 tries"),
+                             std::runtime_error);
+        CHECK(shop().ran("approve.arrived", 0));
+    }
+    SUBCASE("a settle that throws")
+    {
+        shop().fail("charge.settle");
+        CHECK_THROWS_WITH_AS(shop().run_to_the_end(), doctest::Contains("a fault that the test asked for"),
+                             std::runtime_error);
+        CHECK_THROWS_WITH(shop().run_to_the_end(), doctest::Contains("charge in till does not end, after 20 tries"));
+    }
+}
+
 TEST_CASE_FIXTURE(bank_day, "the clock that a test moves reaches the deadline of a saga whose step waits")
 {
     shop().start(buy, purchase{"p", 100}, {.key = "k", .scope = "", .deadline = 30min});

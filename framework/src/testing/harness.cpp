@@ -4,6 +4,7 @@
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
 #include "skald_testing_queries.hpp"
+#include "testing/final_state.hpp"
 #include "testing/harness_implementation.hpp"
 #include "testing/prover.hpp"
 #include "testing/step_alone_implementation.hpp"
@@ -149,12 +150,13 @@ std::size_t harness::run_to_the_end()
     constexpr std::size_t deliveries_max = 10'000;
     auto& all = implementation_->begun();
     std::size_t count = deliver_all();
-    while (auto const due = all.next_due()) {
-        all.advance(*due);
+    while (all.advance_to_next()) {
         count += deliver_all();
-        if (count > deliveries_max)
-            throw std::runtime_error{"the deliveries do not end: " + std::to_string(count) +
-                                     " were processed, and the last that was sent is " + sent().back().name};
+        if (count <= deliveries_max) continue;
+        auto const errors = inner::errors_of(all);
+        throw std::runtime_error{"the deliveries do not end: " + std::to_string(count) +
+                                 " were processed, and the last that was sent is " + sent().back().name +
+                                 (errors.empty() ? "" : ". Steps said:\n" + errors)};
     }
     return count;
 }

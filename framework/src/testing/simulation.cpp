@@ -12,6 +12,7 @@
 #include <pqxx/pqxx>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace skald::testing::inner {
@@ -228,14 +229,32 @@ void simulation::send_again(core::message const& what)
     transport_->inject(what);
 }
 
-std::optional<std::chrono::milliseconds> simulation::next_due()
+void simulation::require_settled()
 {
+    constexpr int tries_max = 20;
+    for (auto* one : in_order_) {
+        for (auto const& row : one->database().run(testing_queries::unsettled{.tries_max = tries_max})) {
+            bool const is_call = row["kind"].c_str() == std::string_view{"call"};
+            throw std::runtime_error{std::string{row["step"].c_str()} + " in " + one->name() + " does not end, after " +
+                                     row["tries"].c_str() + " tries: " + row["error"].c_str() + ". What " +
+                                     (is_call ? "settle() or abandon() throws"
+                                              : "arrived(), timed_out() or abandon() throws, and a signal "
+                                                "that does not fit their type,") +
+                                     " is tried again without end: mend the step, or what it is given"};
+        }
+    }
+}
+
+bool simulation::advance_to_next()
+{
+    require_settled();
     std::optional<std::chrono::milliseconds> soonest;
     for (auto* one : in_order_) {
         auto const due = one->database().next_due();
         if (due && (!soonest || *due < *soonest)) soonest = due;
     }
-    return soonest;
+    if (soonest) advance(*soonest);
+    return soonest.has_value();
 }
 
 void simulation::advance(std::chrono::milliseconds time)

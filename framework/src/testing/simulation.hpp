@@ -149,9 +149,10 @@ public:
     /// Appends a copy, or a message from outside, to the end of its queue.
     void send_again(core::message const& what);
 
-    /// The time until the next message or started step is due; nothing if there is none. A step whose call is unknown
-    /// does not count: it may be asked about for ever.
-    std::optional<std::chrono::milliseconds> next_due();
+    /// Moves the clock on to when the next message or started step is due. False: there is none. A step whose call is
+    /// unknown does not count: it may be asked about for ever. Throws std::runtime_error with the step and its error if
+    /// the end of one could not be recorded again and again: that has no bound of its own.
+    bool advance_to_next();
     void advance(std::chrono::milliseconds time);
 
     /// Signals a step, by way of the saga's home.
@@ -166,6 +167,7 @@ public:
 
 private:
     void crash(node& dead);
+    void require_settled();
 
     std::string url_;
     std::unique_ptr<server> server_;

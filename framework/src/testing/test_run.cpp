@@ -84,10 +84,7 @@ bool test_run::go_on()
             continue;
         }
         if (gives_signal() || simulation_.go_on()) continue;
-        if (auto const due = simulation_.next_due()) {
-            simulation_.advance(*due);
-            continue;
-        }
+        if (simulation_.advance_to_next()) continue;
         if (late_.empty()) return false;
         for (auto const& one : std::exchange(late_, {})) simulation_.send_again(one);
     }

@@ -105,7 +105,8 @@ public:
     std::size_t deliver_all();
 
     /// The same, also moving the clock on to what is due later, until nothing is left but calls of which nobody knows
-    /// what they did, and sagas that are paused. Returns how many there were.
+    /// what they did, and sagas that are paused. Returns how many there were. Throws std::runtime_error with the step
+    /// and its error once settle(), arrived() or timed_out() has failed 20 times: that is tried without end.
     std::size_t run_to_the_end();
 
     /// Moves the clock forward by `time`.
