@@ -186,8 +186,8 @@ SELECT step, status::text AS status, attempts, coalesce(error, '') AS error FROM
  WHERE scope = :scope::text AND key = :key::text AND step <> '' ORDER BY created_at, step
 
 -- Of steps that did not end well, and why.
--- name: all_errors
-SELECT step, coalesce(error, '') AS error FROM skald.idempotency WHERE status <> 'completed' AND step <> '' ORDER BY created_at, step
+-- name: unfinished
+SELECT step, status::text AS status, coalesce(error, '') AS error FROM skald.idempotency WHERE status <> 'completed' AND step <> '' ORDER BY created_at, step
 
 -- name: parked_errors
 SELECT coalesce(nullif(step, ''), handler) AS step, reason, error FROM skald.parked ORDER BY id

@@ -5,6 +5,7 @@
 #include <pqxx/pqxx>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -131,6 +132,24 @@ struct nothing_abandoned final : charge
     void abandon(skald::step_context&, purchase&) const override {}
 };
 
+struct settle_rejects final : charge
+{
+    using charge::charge;
+    skald::outcome settle(skald::step_context&, purchase&, receipt const&) const override
+    {
+        return skald::reject("too dear");
+    }
+};
+
+struct settle_throws final : charge
+{
+    using charge::charge;
+    skald::outcome settle(skald::step_context&, purchase&, receipt const&) const override
+    {
+        throw std::runtime_error{"no ink"};
+    }
+};
+
 }  // namespace mistakes
 
 }  // namespace
@@ -194,6 +213,16 @@ TEST_CASE("what was prepared and not abandoned is found")
     CHECK(has(proof.failed_schedule(), "refuse charge.call indefinitely"));
 }
 
+TEST_CASE("a settle that rejects is told that what its call did stays, and one that throws does not end the proof late")
+{
+    auto const rejects = refute(named("settle-rejects"), mistakes::settle_rejects{gateway()});
+    CHECK(rejects.cause().starts_with("settle() of charge rejected what its call had done"));
+    CHECK(has(rejects.cause(), "what the call did in the other system stays"));
+    auto const throws = refute(named("settle-throws"), mistakes::settle_throws{gateway()});
+    CHECK(has(throws.report(), "charge in till does not end, after 20 tries"));
+    CHECK(has(throws.report(), "no ink"));
+}
+
 TEST_CASE("a bank that can't tell proves nothing, unless the test says that a saga may end as unknown")
 {
     static constexpr auto saga = named("cannot-tell");
@@ -205,6 +234,7 @@ TEST_CASE("a bank that can't tell proves nothing, unless the test says that a sa
     CHECK_FALSE(without);
     INFO(without.report());
     CHECK(has(without.report(), "the saga ends as unknown and not as completed"));
+    CHECK(without.cause().starts_with("look() of charge could not tell what its call has done"));
     options.may_end_unknown = true;
     options.only = "forward; crash after the call at charge.call";
     auto const with = shop().prove_exactly_once(saga, purchase{"p", 100}, options);

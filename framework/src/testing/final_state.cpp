@@ -116,12 +116,19 @@ std::string without_handler(simulation& w)
     return {};
 }
 
+std::vector<unfinished_step> unfinished_steps(simulation& w)
+{
+    std::vector<unfinished_step> all;
+    for (auto const& name : w.services())
+        for (auto const& row : w.service(name).database().session().run(std::string{testing_queries::unfinished}))
+            all.push_back({row["step"].c_str(), row["status"].c_str(), row["error"].c_str()});
+    return all;
+}
+
 std::string errors_of(simulation& w)
 {
     std::string text;
-    for (auto const& name : w.services())
-        for (auto const& row : w.service(name).database().session().run(std::string{testing_queries::all_errors}))
-            text.append("  ").append(row["step"].c_str()).append(": ").append(row["error"].c_str()).append(1, '\n');
+    for (auto const& one : unfinished_steps(w)) text.append("  " + one.step + ": " + one.error + '\n');
     return text;
 }
 

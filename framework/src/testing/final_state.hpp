@@ -47,6 +47,13 @@ bool is_completed(final_state const& e, std::string_view service, std::string_vi
 /// The destination of a message to a handler that its service does not have here. Empty if there is none.
 std::string without_handler(simulation& w);
 
+/// A step whose record says anything but "completed".
+struct unfinished_step
+{
+    std::string step, status, error;
+};
+std::vector<unfinished_step> unfinished_steps(simulation& w);
+
 /// What steps that did not end well said, and what was parked: as lines, now.
 std::string errors_of(simulation& w);
 std::string parked_in(simulation& w);

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <regex>
 
 namespace skald::testing::inner {
 namespace {
@@ -165,21 +164,6 @@ std::string observations::cause() const
     }
     if (!wrong_looks_.empty()) return wrong_looks_.front();
     return {};
-}
-
-std::string why_runs_differ(std::string const& difference)
-{
-    static std::regex const time{R"(\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d)"};
-    static std::regex const random{R"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"};
-    std::string const head = "a step does not do the same every time: its effect depends on ";
-    std::string const tail =
-        ". A second attempt of it would not do what the first one did. Take it from the saga's data, or "
-        "name the effects so that it is left out where it does no harm.";
-    if (std::regex_search(difference, random)) return head + "chance (a random id)" + tail;
-    if (std::regex_search(difference, time)) return head + "the time at which it runs (now(), a clock)" + tail;
-    return head +
-           "something that the process remembers from run to run (a counter, a cache), on the time, or on chance" +
-           tail;
 }
 
 }  // namespace skald::testing::inner

@@ -60,7 +60,4 @@ private:
     std::vector<std::string> wrong_looks_;              // as sentences
 };
 
-/// Why two undisturbed runs may differ, judging by the difference.
-std::string why_runs_differ(std::string const& difference);
-
 }  // namespace skald::testing::inner

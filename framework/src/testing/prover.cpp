@@ -1,5 +1,6 @@
 #include "testing/prover.hpp"
 
+#include "testing/causes.hpp"
 #include "testing/lost_members.hpp"
 
 #include <algorithm>
@@ -150,7 +151,7 @@ bool prover::explore(way const& along)
     auto const wrong = wrong_end(along, first);
     if (!wrong.empty()) {
         auto cause = observations_.cause();
-        if (cause.empty()) cause = "it has to do all of it by itself, with the data and the rows that it was given";
+        if (cause.empty()) cause = why_wrong_end(simulation_.rules.runs, unfinished_steps(simulation_));
         auto const errors = errors_of(simulation_);
         fail(wrong + (errors.empty() ? "" : ". Its steps said:\n" + errors), along.name, "", cause);
         return false;
@@ -196,10 +197,7 @@ bool prover::restores(run_result const& result, std::string const& schedule)
     if (differing.empty()) return true;
     auto cause = observations_.cause();
     if (cause.empty())
-        cause = suspects(differing) +
-                "the compensations do not undo all that their steps did. What is meant to stay, such as a cancelled "
-                "order or a "
-                "time, is named: {.remains = {{\"service\", \"table\"}, {\"service\", \"table\", {\"column\"}}}}";
+        cause = suspects(differing) + why_not_restored(simulation_.rules.runs, true, false);
     fail("the saga was compensated, and has not left your tables as they were before it", schedule, differing, cause);
     return false;
 }
@@ -218,8 +216,7 @@ bool prover::is_like(way const& along, final_state const& left)
     auto const differing = difference(other->left.effects, left.effects);
     if (differing.empty()) return true;
     auto cause = observations_.cause();
-    if (cause.empty())
-        cause = suspects(differing) + "something of an attempt that was rolled back remains; see what differs";
+    if (cause.empty()) cause = suspects(differing) + why_unlike(along, simulation_.rules.runs, differing);
     fail("it leaves behind something else than \"" + along.like + "\" does", along.name, differing, cause);
     return false;
 }
@@ -345,13 +342,11 @@ void prover::blame(known_way const& along, schedule const& shortest)
     auto differing = differs(along, result);
     if (differing.empty()) {
         fail("it leaves behind something else, though not every time", shortest.name(options_.copies), "",
-             "a step does not do the same every time: it depends on the time, on chance, or on what the process "
-             "remembers");
+             why_not_every_time());
         return;
     }
     auto cause = observations_.cause();
-    if (cause.empty())
-        cause = suspects(differing) + "no step was seen to do anything outside its transaction; see what differs";
+    if (cause.empty()) cause = suspects(differing) + why_disturbed();
     fail("it leaves behind something else than it does undisturbed", shortest.name(options_.copies), differing, cause);
 }
 
