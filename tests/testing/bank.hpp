@@ -41,10 +41,12 @@ struct bank
 {
     std::vector<std::string> did;
     bool can_tell{true};
+    int cents{};  // that it has: of charges, less refunds
 
-    receipt act(std::string const& what)
+    receipt act(std::string const& what, int takes = 0)
     {
         did.push_back(what);
+        cents += takes;
         return {what};
     }
 
@@ -73,7 +75,10 @@ public:
         note(ctx, "intent");
         return skald::done();
     }
-    receipt call(skald::call_context& ctx, purchase const&) const override { return at().act("charge " + ctx.key()); }
+    receipt call(skald::call_context& ctx, purchase const& p) const override
+    {
+        return at().act("charge " + ctx.key(), p.cents);
+    }
     skald::probe<receipt> look(skald::call_context& ctx, purchase const&) const override
     {
         return at().find("charge " + ctx.key());
@@ -98,12 +103,18 @@ class refund : public skald::external_compensation<purchase, receipt>
 public:
     explicit refund(std::shared_ptr<bank> at) : bank_{std::move(at)} {}
 
-    receipt call(skald::call_context& ctx, purchase const&) const override { return bank_->act("refund " + ctx.key()); }
+    receipt call(skald::call_context& ctx, purchase const& p) const override
+    {
+        return at().act("refund " + ctx.key(), -p.cents);
+    }
     skald::probe<receipt> look(skald::call_context& ctx, purchase const&) const override
     {
-        return bank_->find("refund " + ctx.key());
+        return at().find("refund " + ctx.key());
     }
     void settle(skald::step_context& ctx, purchase&, receipt const&) const override { ctx.sql("DELETE FROM effect"); }
+
+protected:
+    bank& at() const { return *bank_; }
 
 private:
     std::shared_ptr<bank> bank_;

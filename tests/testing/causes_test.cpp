@@ -2,6 +2,7 @@
 #include "shop.hpp"
 
 #include <doctest/doctest.h>
+#include <pqxx/pqxx>
 
 #include <functional>
 #include <memory>
@@ -62,6 +63,29 @@ std::string cause_of(skald::testing::harness& shop, std::string const& only)
 }
 
 }  // namespace
+
+TEST_CASE("what is written beside a step that is rolled back is not laid to a compensation, since none ran")
+{
+    bool is_due = false;
+    auto const shop = shop_of(
+        [&](skald::step_context& ctx) {
+            take(ctx, 100);
+            is_due = true;
+        },
+        give_back);
+    // As a thread of the step's own does that goes on after it.
+    auto const write = [&] {
+        if (std::exchange(is_due, false)) {
+            pqxx::connection own{shop->database_url("payments")};
+            pqxx::nontransaction{own}.exec("UPDATE wallet SET cents = 1");
+        }
+        return skald::testing::rows{};
+    };
+    shop->watch({"thread", [] { return skald::testing::rows{}; }, [&] { is_due = false; }, write});
+    auto const cause = cause_of(*shop, "reject charge-payment");
+    CHECK(cause.starts_with("look at charge-payment: no compensation ran, nor had any step completed"));
+    CHECK(has(cause, "by a thread that goes on after the step has returned"));
+}
 
 TEST_CASE("a step that stores its attempt is not said to leave something of one that was rolled back")
 {

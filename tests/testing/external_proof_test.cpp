@@ -29,12 +29,19 @@ std::shared_ptr<bank> const& gateway()
     return made;
 }
 
+void clear()
+{
+    gateway()->did.clear();
+    gateway()->cents = 0;
+}
+
 skald::testing::harness& shop()
 {
     static skald::testing::harness made;
     static bool const furnished_once = [] {
         made.add(furnished("till")).add(furnished("desk"));
-        made.watch({"bank", [] { return gateway()->did; }, [] { gateway()->did.clear(); }});
+        made.watch({"bank", [] { return gateway()->did; }, clear,
+                    [] { return skald::testing::rows{std::to_string(gateway()->cents) + " cents"}; }});
         return true;
     }();
     static_cast<void>(furnished_once);
@@ -57,10 +64,10 @@ skald::testing::proof_options with_signal()
     return options;
 }
 
-template <class Definition, class Charge>
-skald::testing::proof refute(Definition const& saga, Charge charging)
+template <class Definition, class Charge, class Refund = refund>
+skald::testing::proof refute(Definition const& saga, Charge charging, Refund refunding = refund{gateway()})
 {
-    host(saga, std::move(charging));
+    host(saga, std::move(charging), std::move(refunding));
     auto options = with_signal();
     options.sampled = 0;
     auto const proof = shop().prove_exactly_once(saga, purchase{"p", 100}, options);
@@ -130,6 +137,22 @@ struct nothing_abandoned final : charge
 {
     using charge::charge;
     void abandon(skald::step_context&, purchase&) const override {}
+};
+
+struct refund_too_little final : refund
+{
+    using refund::refund;
+    receipt call(skald::call_context& ctx, purchase const& p) const override
+    {
+        return at().act("refund " + ctx.key(), 1 - p.cents);
+    }
+};
+
+/// It undoes its rows, and the bank keeps the money.
+struct no_refund final : refund
+{
+    using refund::refund;
+    receipt call(skald::call_context&, purchase const&) const override { return {"none"}; }
 };
 
 struct settle_rejects final : charge
@@ -211,6 +234,35 @@ TEST_CASE("what was prepared and not abandoned is found")
     auto const proof = refute(named("nothing-abandoned"), mistakes::nothing_abandoned{gateway()});
     CHECK(has(proof.report(), "intent"));
     CHECK(has(proof.failed_schedule(), "refuse charge.call indefinitely"));
+}
+
+TEST_CASE("a refund of too little, or none, at another system is found by what has to be as before there")
+{
+    auto const little = refute(named("refund-too-little"), charge{gateway()}, mistakes::refund_too_little{gateway()});
+    CHECK(little.failed_schedule() == "reject approve");
+    CHECK(little.difference() == "  outside: bank\n    - 0 cents\n    + 1 cents\n");
+    CHECK(
+        has(little.report(), "the saga was compensated, and has not left what is watched outside as it was before it"));
+    CHECK(little.cause().starts_with("look at charge: it may be that the compensations do not undo all"));
+    auto const none = refute(named("no-refund"), charge{gateway()}, mistakes::no_refund{gateway()});
+    CHECK(none.difference() == "  outside: bank\n    - 0 cents\n    + 100 cents\n");
+}
+
+TEST_CASE("what is watched has to be as before if nothing tells what else has to be")
+{
+    static constexpr auto saga = named("told-nothing");
+    skald::testing::harness other;
+    auto till = furnished("till"), desk = furnished("desk");
+    till.host(saga, steps::charge, charge{gateway()}, refund{gateway()});
+    desk.host(saga, steps::approve, approve{});
+    other.add(std::move(till)).add(std::move(desk)).watch({"bank", [] { return gateway()->did; }, clear});
+    auto options = with_signal();
+    options.only = "reject approve";
+    auto const proof = other.prove_exactly_once(saga, purchase{"p", 100}, options);
+    CHECK_FALSE(proof);
+    CHECK(proof.difference() == "  outside: bank\n    + charge proof:charge\n    + refund proof:charge.compensate\n");
+    CHECK(
+        has(proof.cause(), "tell watch() what has to be as before, such as a balance: {name, read, clear, restored}"));
 }
 
 TEST_CASE("a settle that rejects is told that what its call did stays, and one that throws does not end the proof late")

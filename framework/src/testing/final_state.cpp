@@ -65,6 +65,15 @@ std::vector<section> effects_of(simulation& w, std::vector<effect> const& named)
     return all;
 }
 
+std::vector<section> to_be_restored(simulation const& w)
+{
+    std::vector<section> all;
+    all.reserve(w.outside.size());
+    for (auto const& one : w.outside)
+        all.push_back({"outside: " + one.name, one.restored ? one.restored() : one.read()});
+    return all;
+}
+
 final_state final_state_of(simulation& w, std::vector<effect> const& named)
 {
     final_state e;

@@ -31,6 +31,9 @@ struct final_state
 /// The user's part: the named effects, or else every row of every user table; plus the outside effects.
 std::vector<section> effects_of(simulation& w, std::vector<effect> const& named);
 
+/// What a compensated saga has to leave as it was, outside the databases.
+std::vector<section> to_be_restored(simulation const& w);
+
 /// Everything. Published messages count as effects, however many copies there are.
 final_state final_state_of(simulation& w, std::vector<effect> const& named);
 

@@ -193,12 +193,17 @@ bool prover::stays_inside()
 bool prover::restores(run_result const& result, std::string const& schedule)
 {
     if (what_.received || status_of(result.left, what_.definition) != "compensated") return true;
-    auto const differing = restoration_->difference();
+    auto const in_tables = restoration_->difference();
+    auto const differing = in_tables + result.not_restored;
     if (differing.empty()) return true;
     auto cause = observations_.cause();
     if (cause.empty())
-        cause = suspects(differing) + why_not_restored(simulation_.rules.runs, true, false);
-    fail("the saga was compensated, and has not left your tables as they were before it", schedule, differing, cause);
+        cause = suspects(differing) +
+                why_not_restored(simulation_.rules.runs, !in_tables.empty(), !result.not_restored.empty());
+    fail("the saga was compensated, and has not left " +
+             std::string{in_tables.empty() ? "what is watched outside as it was" : "your tables as they were"} +
+             " before it",
+         schedule, differing, cause);
     return false;
 }
 
@@ -310,7 +315,8 @@ bool prover::passes(known_way const& along, std::vector<disturbance> const& dist
     if (!result.all_met) ++count.not_met;
     if (differs(along, result).empty()) {
         // With no effects named, all tables have just been compared with those of a way that restores them.
-        return options_.effects.empty() || restores(result, now.name(options_.copies));
+        bool const is_sure = options_.effects.empty() && result.not_restored.empty();
+        return is_sure || restores(result, now.name(options_.copies));
     }
     for (auto const& one : disturbances) {
         schedule const shorter{along.along, {one}};
@@ -350,12 +356,15 @@ void prover::blame(known_way const& along, schedule const& shortest)
     fail("it leaves behind something else than it does undisturbed", shortest.name(options_.copies), differing, cause);
 }
 
-// "look at charge-payment: ", by the services whose rows differ. Empty if they are none's.
+// "look at charge-payment: ", by the services whose rows differ, or by who makes calls. Empty if they are none's.
 std::string prover::suspects(std::string const& difference) const
 {
     std::string names;
+    bool const is_outside = difference.find("  outside: ") != std::string::npos;
     for (auto const& step : what_.plan)
-        if (difference.find("  " + std::string{step.service} + ": ") != std::string::npos)
+        if (difference.find("  " + std::string{step.service} + ": ") != std::string::npos ||
+            (is_outside &&
+             (simulation_.makes_calls(step.name) || simulation_.makes_calls(std::string{step.name} + ".compensate"))))
             names.append(names.empty() ? "" : ", ").append(step.name);
     return names.empty() ? "" : "look at " + names + ": ";
 }

@@ -37,6 +37,7 @@ test_run::test_run(simulation& w, scenario const& what, proof_options const& opt
 run_result test_run::run(observations* watcher)
 {
     simulation_.begin();
+    auto const before = to_be_restored(simulation_);
     plan_.along.apply(simulation_.rules);
     for (auto const& one : plan_.disturbances) {
         if (auto const* const point = std::get_if<crash_point>(&one.what))
@@ -59,6 +60,7 @@ run_result test_run::run(observations* watcher)
     result_.visits = simulation_.fault_plan.visits();
     result_.left_in_session = simulation_.rules.left;
     result_.left = final_state_of(simulation_, options_.effects);
+    result_.not_restored = difference(before, to_be_restored(simulation_));
     if (watcher != nullptr) watcher->collect(simulation_);
     return std::move(result_);
 }

@@ -22,6 +22,7 @@ struct run_result
     bool all_met{true};                                  // all planned disturbances took place
     std::string refused;                                 // why the way was impossible: a cancel that came too late
     std::map<std::string, std::string> left_in_session;  // by step; if sessions were inspected
+    std::string not_restored;                            // what is not as before the saga, outside the databases
     std::string problem;                                 // why it did not reach its end
 };
 

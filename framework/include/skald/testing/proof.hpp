@@ -25,8 +25,11 @@ struct effect
 struct outside_effect
 {
     std::string name;                                // as a reported difference calls it
-    std::function<std::vector<std::string>()> read;  // what was done since clear()
-    std::function<void()> clear;                     // called before each run
+    std::function<std::vector<std::string>()> read;  // what was done since clear(): the same in every run of a way
+    std::function<void()> clear;                     // called before each run: all is as before the saga
+    /// What a compensated saga must leave as it was before it: a balance, which a charge and its refund leave alone,
+    /// while `read` has both. Empty: all that is read. `{}` returned: nothing, as for mails.
+    std::function<std::vector<std::string>()> restored{};
 };
 
 /// What a compensated saga may leave behind: the rows of a table, or the values of some of its columns.
