@@ -380,8 +380,7 @@ http::response request_guard::replay(call& c, ports::request_claim&& met)
         {stored->status, std::move(stored->content_type), std::move(stored->headers), std::move(stored->body)});
 }
 
-// Caches only what is stored, and only if a client can ask for it again. At the front, only for as long as the purge
-// can't have deleted it, and only in an epoch that is known.
+// Caches what is stored and can be asked for again; at the front, in a known epoch, until a purge may delete it.
 void request_guard::cache(call& c, std::optional<ports::stored_response> const& stored, core::instant stored_at)
 {
     if (!stored || stored->kept || !c.client_has_key) return;  // a large one would push out all others
