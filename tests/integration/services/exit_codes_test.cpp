@@ -96,7 +96,7 @@ TEST_CASE("a rehearsal that can't be is a JSON object with --json")
 {
     service_process command{
         SKALD_SERVICES_DIR "/payment_service",
-        {"--rehearse", "k:no-such-step", "--json"},
+        {"--rehearse", "k:no-such-step", "--data", "/nowhere", "--json"},
         {{"DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nowhere"}, {"AMQP_URL", "amqp://nobody"}}};
     command.start();
     CHECK(command.wait().code == 2);
