@@ -148,8 +148,8 @@ catch (skald::rabbitmq::connection_lost const& error) {
 catch (std::exception const& error) {
     if (skald::postgres::says_blocked())
         return out.fail(
-            "nothing was done: another session holds a lock on what it needs; `skald doctor` says which, if "
-            "it still does. Give it again (" +
+            "rolled back: another session holds a lock on what it needs; `skald doctor` says which, if it still does. "
+            "Give it again (" +
                 without_context(error.what()) + ')',
             1);
     return out.fail(says_read_only(error.what()) ? read_only : error.what(), 1);

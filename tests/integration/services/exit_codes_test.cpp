@@ -198,7 +198,7 @@ TEST_CASE("an option's value that is empty is empty, and takes no other word")
     CHECK(skald_at(db.url(), {"saga", "pause", "--reason=because", "--", "--none="}).code == 1);
 }
 
-TEST_CASE("a saga that another transaction holds is said to be held, and nothing to be done")
+TEST_CASE("a saga that another transaction holds is said to be held")
 {
     fresh_database db{"orders"};
     REQUIRE(skald_at(db.url(), {"migrate", "--service", "orders"}).code == 0);
@@ -208,7 +208,7 @@ TEST_CASE("a saga that another transaction holds is said to be held, and nothing
     holds.exec("SELECT FROM skald.saga FOR UPDATE");
     auto const answer = skald_at(db.url(), {"saga", "pause", "k", "--json"});
     CHECK(answer.code == 1);
-    CHECK_MESSAGE(refused(answer).starts_with("nothing was done: another session holds a lock"), answer.text);
+    CHECK_MESSAGE(refused(answer).starts_with("rolled back: another session holds a lock"), answer.text);
 }
 
 TEST_CASE("of several parked deliveries one that another transaction holds is refused, and the others are dropped")
