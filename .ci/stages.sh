@@ -2,9 +2,9 @@
 # What CI does: the stages in their order, a sentence about each, and the command of each.
 # shellcheck disable=SC2034 # read by .ci/run
 
-stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics image)
+stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(crash_inbox mutants races long cluster kafka kafka_storm s3 demo traces browser languages packages)
+more_stages=(crash_inbox mutants races long cluster kafka kafka_storm s3 demo traces browser languages image packages)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
