@@ -152,6 +152,32 @@ TEST_CASE("after a COMMIT in doubt a database that is away is an unknown outcome
     CHECK(door.effects() == "1");
 }
 
+TEST_CASE("a stored answer that can't be read now is an unknown outcome: nobody hears that nothing was done")
+{
+    front_door door;
+    auto const large = door.giving({201, "", {}, std::string(100'000, 'x')});
+    REQUIRE(door.answer(post("k"), large).status == 201);
+    REQUIRE(door.db.one("SELECT count(*) FROM skald.body") == "1");
+    door.db.run("ALTER TABLE skald.body RENAME TO away");
+    auto const unknown = door.answer_apart(post("k"), large);
+    CHECK(unknown.status == 503);
+    CHECK_MESSAGE(is_problem(unknown, "outcome-unknown"), unknown.body);
+    door.db.run("ALTER TABLE skald.away RENAME TO body");
+    CHECK(door.answer_apart(post("k"), large).body.size() == 100'000);
+    CHECK(door.effects() == "1");
+}
+
+TEST_CASE("where the database can't claim the key at all, nobody is told of others who had the same rows")
+{
+    front_door door;
+    door.db.run("ALTER FUNCTION skald.claim_request RENAME TO away");
+    auto const heard = door.answer(post("k"), door.giving({202, "", {}, "accepted"}));
+    CHECK(heard.status == 503);
+    CHECK_MESSAGE(is_problem(heard, "unavailable"), heard.body);
+    door.db.run("ALTER FUNCTION skald.away RENAME TO claim_request");
+    CHECK(door.answer(post("k"), door.giving({202, "", {}, "accepted"})).status == 202);
+}
+
 TEST_CASE("data of the service's own that can't be taken is no mistake of its client's, who does not read of it")
 {
     front_door door;

@@ -294,3 +294,17 @@ TEST_CASE("a signal that its step here can't read is 400, and nothing of it is k
     CHECK(web.db.one("SELECT count(*) FROM skald.signal") == "0");
     CHECK(signal(R"({"by": "eve"})").status == 202);
 }
+
+TEST_CASE("a signal that came before its saga is not there yet, and the same request is taken once the saga is")
+{
+    saga_web const s;
+    auto const signal = [&] {
+        return s.web.ask("POST", "/sagas/late/signals/charge-payment", "X-Scope: a\r\nIdempotency-Key: event-7\r\n",
+                         "{}");
+    };
+    CHECK(signal().status == 404);
+    REQUIRE(s.web.ask("POST", "/orders", "Idempotency-Key: late\r\nX-Scope: a\r\n").status == 202);
+    CHECK(signal().status == 202);
+    CHECK(signal().status == 202);  // replayed
+    CHECK(s.web.woken == 1);
+}

@@ -37,8 +37,10 @@ inline http::response others_were_in_the_way()
 inline http::response database_away(bool client_has_key)
 {
     return try_again_later(http::problem_type::unavailable,
-                           client_has_key ? "the database is away; send the request again with the same key"
-                                          : "the database is away; nothing was done, send the request again");
+                           client_has_key ? "the database is away, or can't do this now; send the request again with "
+                                            "the same key"
+                                          : "the database is away, or can't do this now; nothing was done, send "
+                                            "the request again");
 }
 
 inline http::response in_flight()

@@ -30,9 +30,10 @@ constexpr int tries_max = 3;
 constexpr auto resolve_longest = 10s;
 
 // Unauthorized, or not now: a retry may get a different response, so this one must not be stored.
-bool may_change(http::response const& answer)
+bool may_change(route const& by, http::response const& answer)
 {
     constexpr std::array passing{401, 403, 408, 409, 425, 429};
+    if (answer.status == 404 && by.is_found_later) return true;
     return !answer.is_final && std::ranges::find(passing, answer.status) != passing.end();
 }
 
@@ -49,10 +50,10 @@ struct request_guard::call
     front_mark at_front;
     bool is_alone;  // the front alone remembers it
     std::optional<in_flight_requests::mark> mark{};
-    std::string epoch{};  // the database's, at the last claim
-    bool in_flight{};     // the first request with this key is still in flight
-    bool in_doubt{};      // an earlier attempt may have committed
-    bool was_lost{};      // the last attempt lost its connection
+    std::string epoch{};   // the database's, at the last claim
+    bool in_flight{};      // the first request with this key is still in flight
+    bool in_doubt{};       // an earlier attempt may have committed
+    bool was_contended{};  // others had the rows of the last attempt
     bool committed{};
 
     bool may_have_effect() const { return in_doubt || committed; }  // then the client is not told that it had none
@@ -164,7 +165,7 @@ http::response request_guard::try_until_known(call& c)
         if (c.in_doubt && !c.is_guarded()) break;  // another attempt could execute it twice
     }
     if (c.may_have_effect()) return unknown(c);
-    return c.was_lost ? database_away(c.client_has_key) : others_were_in_the_way();
+    return c.was_contended ? others_were_in_the_way() : database_away(c.client_has_key);
 }
 
 // Nothing: the outcome of the transaction is unknown, or it was rolled back through no fault of the request.
@@ -175,13 +176,10 @@ try {
 catch (ports::fault const& met) {
     c.in_doubt = c.in_doubt || met.kind == ports::fault_kind::in_doubt;
     if (met.kind == ports::fault_kind::in_doubt) known_.doubts.in_doubt.add();
-    c.was_lost = met.kind == ports::fault_kind::connection_lost;
+    c.was_contended = met.kind == ports::fault_kind::contended || met.kind == ports::fault_kind::lock_timeout;
     // The connection may be left over from before a restart of the server: try to get a new one.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();
-    else if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::contended &&
-             met.kind != ports::fault_kind::lock_timeout && met.kind != ports::fault_kind::retry_at_once &&
-             met.kind != ports::fault_kind::unavailable)
-        throw;
+    else if (met.kind == ports::fault_kind::transaction_ended || met.kind == ports::fault_kind::broken) throw;
     log_.warning("entry.tried_again", {{"key", c.id.key}, {"error", met.what()}});
     return std::nullopt;
 }
@@ -263,7 +261,7 @@ http::response request_guard::run_unguarded(call& c)
 // Without a key the next request is a different one, and there is no response to store for it.
 bool request_guard::leaves_nothing(call const& c, http::response const& answer)
 {
-    return answer.status >= 500 || (c.by.key != http::idempotency::off && may_change(answer));
+    return answer.status >= 500 || (c.by.key != http::idempotency::off && may_change(c.by, answer));
 }
 
 // The handler's response. If it is not an outcome, everything the handler did is rolled back.
@@ -374,6 +372,8 @@ http::response request_guard::replay(call& c, ports::request_claim&& met)
     if (!stored)
         return http::problem(http::problem_type::key_used_elsewhere,
                              "the key was used outside of HTTP: there is no answer to replay");
+    // It has had its effect, also where its response can't be read.
+    c.committed = true;
     if (stored->kept) stored->body = store_.read_body(*stored->kept);
     cache(c, stored, met.stored_at);
     return replayed(

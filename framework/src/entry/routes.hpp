@@ -25,6 +25,7 @@ struct route
     http::entry_handler handler;
     /// Of a signal: throws body_error if a step here can't read it. What such a route commits is looked for at once.
     std::function<void(http::request_context&, runtime::registry const&)> check{};
+    bool is_found_later{};  // what a 404 says is not there may come: it is no outcome, and not stored
 };
 
 /// What a request asks for, and whose it is.

@@ -49,7 +49,7 @@ catch (data_error const& error) {
 
 route signal_route()
 {
-    return {"POST", "/sagas/{key}/signals/{step}", http::idempotency::required, respond, refuse_misfit};
+    return {"POST", "/sagas/{key}/signals/{step}", http::idempotency::required, respond, refuse_misfit, true};
 }
 
 }  // namespace skald::entry_detail
