@@ -131,6 +131,7 @@ TEST_CASE("a collector's address, a share and a log's form are checked at start"
     CHECK(worker_detail::from({{"OTEL_SERVICE_NAME", "others have it"}}, {}).otlp_endpoint.empty());
     CHECK(worker_detail::from({{"OTEL_EXPORTER_OTLP_ENDPOINT", ""}}, {})
               .otlp_endpoint.empty());  // OpenTelemetry: as if it were not there
+    CHECK(worker_detail::from({{"AWS_SESSION_TOKEN", ""}, {"AWS_REGION", ""}}, {}).s3_token.empty());  // so does AWS
 }
 
 TEST_CASE("a flag is named after its variable")

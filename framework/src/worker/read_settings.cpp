@@ -82,7 +82,8 @@ void check_failpoint_setting(std::string const& name, std::string const& value)
 // DATABASE_URL, or DATABASE_URL_FILE naming a file that contains it, so that a secret need not be in the environment.
 void apply_variable(config& c, std::string const& name, std::string const& value)
 {
-    if (value.empty() && name.starts_with("OTEL_")) return;  // OpenTelemetry: as if it were not there
+    // Those of OpenTelemetry and of AWS are others' too, who take an empty one as if it were not there.
+    if (value.empty() && (name.starts_with("OTEL_") || name.starts_with("AWS_"))) return;
     if (auto const* s = find_variable(name)) return set_unless_empty(c, *s, value, name);
     if (name.ends_with(file_suffix))
         if (auto const* s = find_variable(std::string_view{name}.substr(0, name.size() - file_suffix.size())))
