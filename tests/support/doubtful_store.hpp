@@ -37,7 +37,11 @@ public:
     void undo_to_savepoint() override { inner_.undo_to_savepoint(); }
     detail::unit_of_work& unit() override { return inner_.unit(); }
     core::instant claimed_at() const override { return inner_.claimed_at(); }
-    std::string read_body(core::body_reference const& what) override { return inner_.read_body(what); }
+    std::string read_body(core::body_reference const& what) override
+    {
+        if (has_no_bodies) throw ports::fault{ports::fault_kind::unavailable, "the store of large bodies is away"};
+        return inner_.read_body(what);
+    }
     void write(ports::changes const& what) override { inner_.write(what); }
     ports::transaction_state state() noexcept override { return inner_.state(); }
     void rollback() noexcept override
@@ -57,6 +61,7 @@ public:
     }
 
     loses next{loses::nothing};
+    bool has_no_bodies{};
     // Each is called once.
     std::function<void()> after_begin{};
     std::function<void()> after_rollback{};
