@@ -39,7 +39,7 @@ public:
     core::instant claimed_at() const override { return inner_.claimed_at(); }
     std::string read_body(core::body_reference const& what) override
     {
-        if (has_no_bodies) throw ports::fault{ports::fault_kind::unavailable, "the store of large bodies is away"};
+        require_bodies();
         return inner_.read_body(what);
     }
     void write(ports::changes const& what) override { inner_.write(what); }
@@ -57,17 +57,24 @@ public:
 
     void commit(ports::changes const& what) override
     {
+        require_bodies();
         lose([&] { inner_.commit(what); }, [this] { inner_.rollback(); });
     }
 
     loses next{loses::nothing};
-    bool has_no_bodies{};
+    bool has_no_bodies{};  // what keeps large ones is away
     // Each is called once.
     std::function<void()> after_begin{};
     std::function<void()> after_rollback{};
     std::function<void()> after_loss{};
 
 private:
+    void require_bodies()
+    {
+        if (!has_no_bodies) return;
+        inner_.rollback();
+        throw ports::fault{ports::fault_kind::unavailable, "the store of large bodies is away"};
+    }
     template <class Commit, class Rollback>
     void lose(Commit commit, Rollback rollback)
     {
