@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { lent, quiet, type Loan } from "./client.js";
+import { ignore, keep, send, type Kept, type Made } from "./response.js";
 
 /** What a handler can use until it has responded, as `req.skald`. */
 export interface RequestContext {
@@ -54,7 +55,6 @@ export interface Guard {
   close(): Promise<void>;
 }
 
-interface Made { status: number; type: string; headers: [string, string][]; body: Buffer; problem?: string }
 interface State extends Loan { contended?: boolean; lost?: boolean; raised?: boolean }
 interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
 type Next = (error?: unknown) => void;
@@ -64,7 +64,6 @@ const onRaised = Symbol("skald");
 const triesMax = 3, waitMax = 30;
 const passing = new Set([401, 403, 408, 409, 425, 429]); // a retry may get another response
 const contention = new Set(["40001", "40P01", "55P03"]);
-const own = new Set(["connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding", "trailer", "upgrade"]);
 
 function problem(name: string, status: number, title: string, detail: string, more: [string, string][] = []): Made {
   const body = Buffer.from(JSON.stringify({ type: name === "about:blank" ? name : `/problems/${name}`, title, status, detail }));
@@ -121,15 +120,20 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     if (met.problem === "in-flight" && prefers) met.headers.push(["Preference-Applied", `wait=${wait}`]);
     return send(res, met);
   }
+  const kept = keep(res, met.state);
   let answer: Made | undefined;
   try {
-    answer = await handled(met, req, res, next, body, settings.handlerMs ?? 30000);
+    answer = await handled(met, req, res, kept, next, body, settings.handlerMs ?? 30000);
   } catch (error) {
     await rolledBack(met);
+    kept.giveBack();
     throw error;
   }
   if (!answer) release(met.client, true); // a statement may still be under way
-  send(res, !answer ? tooSlow() : await finished(met, answer, () => claimed(pool, req, body, scope)));
+  const sent = answer ? await finished(met, answer, () => claimed(pool, req, body, scope)) : tooSlow();
+  kept.giveBack();
+  send(res, sent);
+  if (!answer) ignore(res);
 }
 
 async function bodyOf(req: GuardedRequest, most: number): Promise<Buffer | undefined> {
@@ -214,80 +218,32 @@ function contextOf(client: pg.PoolClient, scope: string, key: string, taken: str
   })(), state) };
 }
 
-/** What the handlers after this one respond, if they do in time. They write to `res`, which keeps it. */
-async function handled(by: Claimed, req: GuardedRequest, res: ServerResponse, next: Next, body: Buffer, most: number): Promise<Made | undefined> {
-  Object.assign(req, { skald: by.context, rawBody: body, body, _body: true });
+/** What the handlers after this one respond, if they do in time. */
+async function handled(
+  { context, state }: Claimed, req: GuardedRequest, res: ServerResponse, kept: Kept, next: Next, body: Buffer, most: number): Promise<Made | undefined> {
+  Object.assign(req, { skald: context, rawBody: body, body, _body: true });
   if (/^application\/(?:[\w.-]+\+)?json\b/i.test(req.headers["content-type"] ?? "")) {
     try {
       req.body = JSON.parse(body.toString("utf8"));
     } catch (error: any) {
-      by.context.leavesNothing = true;
+      context.leavesNothing = true;
       return problem("body", 400, "The body is not what this resource takes", error.message);
     }
   }
-  const { state } = by, sent: Buffer[] = [];
+  let timer: NodeJS.Timeout | undefined, isTooSlow = false;
   req[onRaised] = (error, then) => {
+    if (isTooSlow) return; // Express would end the connection, on which the client may have sent it again
     if (!state.ended) (state.raised = true), then(error);
     else if (res.closed) then(error);
     else res.once("close", () => then(error)); // the response comes first
   };
-  const keep = (chunk: unknown, encoding: unknown): void => {
-    if (state.ended) return;
-    if (typeof chunk === "string") sent.push(Buffer.from(chunk, typeof encoding === "string" ? encoding as BufferEncoding : "utf8"));
-    else if (chunk instanceof Uint8Array) sent.push(Buffer.from(chunk));
-  };
-  const called = (...values: unknown[]): void => values.forEach((value) => typeof value === "function" && value());
-  let timer: NodeJS.Timeout | undefined;
-  const made = await new Promise<Made | undefined>((resolve) => {
-    timer = setTimeout(resolve, most, undefined);
-    Object.assign(res, {
-      flushHeaders: () => undefined,
-      writeHead: (status: number, ...more: unknown[]) => {
-        res.statusCode = status;
-        const given = pairsOf(more.find((one) => typeof one === "object" && one !== null) ?? {});
-        given.forEach(([header]) => res.removeHeader(header));
-        given.forEach(([header, value]) => res.appendHeader(header, value));
-        return res;
-      },
-      write: (chunk: unknown, encoding?: unknown, done?: unknown) => (keep(chunk, encoding), called(encoding, done), true),
-      end: (chunk?: unknown, encoding?: unknown, done?: unknown) => {
-        keep(chunk, encoding);
-        called(chunk, encoding, done);
-        if (!state.ended) resolve(madeOf(res, Buffer.concat(sent)));
-        state.ended = true;
-        close(res);
-        return res;
-      },
-    });
-    next();
-  });
-  clearTimeout(timer);
-  state.ended = true;
-  for (const name of ["flushHeaders", "writeHead", "write", "end", ...closed, "headersSent"]) delete (res as any)[name];
-  return made;
-}
-
-const closed = ["setHeader", "appendHeader", "removeHeader", "writeHead"];
-
-/** A second response fails as in plain Express, although the first one is not out yet. */
-function close(res: ServerResponse): void {
-  const refuse = (): never => {
-    throw Object.assign(new Error("Cannot set headers after they are sent to the client"), { code: "ERR_HTTP_HEADERS_SENT" });
-  };
-  for (const name of closed) Object.assign(res, { [name]: refuse });
-  Object.defineProperty(res, "headersSent", { value: true, configurable: true });
-}
-
-function pairsOf(given: object): [string, string | string[]][] {
-  const pairs = !Array.isArray(given) ? Object.entries(given) : Array.isArray(given[0]) ? given
-    : given.flatMap((name, i) => (i % 2 ? [] : [[name, given[i + 1]]]));
-  return pairs.map(([name, value]) => [name, Array.isArray(value) ? value : String(value)]);
-}
-
-function madeOf(res: ServerResponse, body: Buffer): Made {
-  const headers = res.getHeaderNames().filter((name) => !own.has(name))
-    .flatMap((name) => [res.getHeader(name)!].flat().map((value): [string, string] => [name, String(value)]));
-  return { status: res.statusCode, type: String(res.getHeader("content-type") ?? ""), headers, body };
+  const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => {
+    isTooSlow = !state.ended;
+    state.ended = true;
+    resolve(undefined);
+  }, most)));
+  next();
+  return Promise.race([kept.made, late]).finally(() => clearTimeout(timer));
 }
 
 /** False if it could not be: its connection is lost then. */
@@ -328,19 +284,4 @@ async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed 
     if (!("status" in met)) return (await rolledBack(met)), away();
     return met.status === 409 || met.status === 503 ? unknown() : { ...met, headers: met.headers.filter(([name]) => name !== "Idempotency-Replayed") };
   }
-}
-
-function send(res: ServerResponse, made: Made): void {
-  for (const name of res.getHeaderNames()) res.removeHeader(name);
-  const headers = new Map<string, [string, string[]]>();
-  for (const [name, value] of made.headers) {
-    const at = headers.get(name.toLowerCase());
-    if (at) at[1].push(value);
-    else headers.set(name.toLowerCase(), [name, [value]]);
-  }
-  for (const [name, values] of headers.values()) res.setHeader(name, values.length === 1 ? values[0]! : values);
-  if (made.type) res.setHeader("Content-Type", made.type);
-  res.statusCode = made.status;
-  if (![204, 304].includes(made.status)) res.setHeader("Content-Length", made.body.length);
-  res.end(made.body);
 }

@@ -1,0 +1,96 @@
+// A response that is kept in `res` until the transaction behind it has ended: express.ts.
+import type { ServerResponse } from "node:http";
+import type { Loan } from "./client.js";
+
+export interface Made { status: number; type: string; headers: [string, string][]; body: Buffer; problem?: string }
+export interface Kept {
+  made: Promise<Made>;
+  /** Makes `res` what it was. */
+  giveBack(): void;
+}
+
+const own = new Set(["connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding", "trailer", "upgrade"]);
+const heads = ["setHeader", "setHeaders", "appendHeader", "removeHeader", "writeHead"];
+const replaced = [...heads, "flushHeaders", "write", "end", "headersSent"];
+const called = (values: unknown[]): void => values.forEach((value) => typeof value === "function" && value());
+
+/** Keeps what is written to `res`. */
+export function keep(res: ServerResponse, state: Loan): Kept {
+  const sent: Buffer[] = [];
+  const add = (chunk: unknown, encoding: unknown): void => {
+    if (typeof chunk === "string") sent.push(Buffer.from(chunk, typeof encoding === "string" ? encoding as BufferEncoding : "utf8"));
+    else if (chunk instanceof Uint8Array) sent.push(Buffer.from(chunk));
+  };
+  const made = new Promise<Made>((resolve) => Object.assign(res, {
+    flushHeaders: () => undefined,
+    writeHead: (status: number, ...more: unknown[]) => {
+      res.statusCode = status;
+      const given = pairsOf(more.find((one) => typeof one === "object" && one !== null) ?? {});
+      given.forEach(([header]) => res.removeHeader(header));
+      given.forEach(([header, value]) => res.appendHeader(header, value));
+      return res;
+    },
+    write: (chunk: unknown, encoding?: unknown, done?: unknown) => {
+      if (!state.ended) add(chunk, encoding);
+      called([encoding, done]);
+      return true;
+    },
+    end: (chunk?: unknown, encoding?: unknown, done?: unknown) => {
+      if (!state.ended) {
+        add(chunk, encoding);
+        state.ended = true;
+        resolve({ status: res.statusCode, type: String(res.getHeader("content-type") ?? ""), headers: headersOf(res), body: Buffer.concat(sent) });
+        close(res);
+      }
+      called([chunk, encoding, done]);
+      return res;
+    },
+  }));
+  return { made, giveBack: () => {
+    for (const name of replaced) delete (res as any)[name];
+  } };
+}
+
+function headersOf(res: ServerResponse): [string, string][] {
+  return res.getHeaderNames().filter((name) => !own.has(name))
+    .flatMap((name) => [res.getHeader(name)!].flat().map((value): [string, string] => [name, String(value)]));
+}
+
+/** A second response fails as in plain Express, although the first one is not out yet. */
+function close(res: ServerResponse): void {
+  const refuse = (): never => {
+    throw Object.assign(new Error("Cannot set headers after they are sent to the client"), { code: "ERR_HTTP_HEADERS_SENT" });
+  };
+  for (const name of heads) Object.assign(res, { [name]: refuse });
+  Object.defineProperty(res, "headersSent", { value: true, configurable: true });
+}
+
+/** What is done with `res` from now on does nothing. Middleware that sends the response later has its headers. */
+export function ignore(res: ServerResponse): void {
+  for (const name of [...heads, "flushHeaders"]) {
+    const then = (res as any)[name];
+    Object.assign(res, { [name]: (...given: unknown[]) => (res.headersSent ? res : then.apply(res, given)) });
+  }
+  Object.assign(res, { write: (...given: unknown[]) => (called(given), true), end: (...given: unknown[]) => (called(given), res) });
+}
+
+export function send(res: ServerResponse, made: Made): void {
+  for (const name of res.getHeaderNames()) res.removeHeader(name);
+  const headers = new Map<string, [string, string[]]>();
+  for (const [name, value] of made.headers) {
+    const at = headers.get(name.toLowerCase());
+    if (at) at[1].push(value);
+    else headers.set(name.toLowerCase(), [name, [value]]);
+  }
+  for (const [name, values] of headers.values()) res.setHeader(name, values.length === 1 ? values[0]! : values);
+  if (made.type) res.setHeader("Content-Type", made.type);
+  res.statusCode = made.status;
+  if (![204, 304].includes(made.status)) res.setHeader("Content-Length", made.body.length);
+  res.end(made.body);
+}
+
+function pairsOf(given: object): [string, string | string[]][] {
+  const pairs = !Array.isArray(given) ? Object.entries(given) : Array.isArray(given[0]) ? given
+    : given.flatMap((name, i) => (i % 2 ? [] : [[name, given[i + 1]]]));
+  return pairs.map(([name, value]) => [name, Array.isArray(value) ? value : String(value)]);
+}

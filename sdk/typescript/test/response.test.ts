@@ -1,0 +1,100 @@
+// What comes to `res` too late, on a real PostgreSQL: DATABASE_URL (scripts/stack.sh), SKALD (the command line).
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { Agent, request, type Server } from "node:http";
+import { type AddressInfo } from "node:net";
+import { after, before, test } from "node:test";
+import express, { type NextFunction, type Request, type RequestHandler, type Response } from "express";
+import pg from "pg";
+import { guard, type GuardSettings } from "../src/express.js";
+
+interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string; reused: boolean }
+
+const server = process.env["DATABASE_URL"]!;
+const name = `sdk_response_${randomUUID().replaceAll("-", "")}`;
+const url = server.slice(0, server.lastIndexOf("/") + 1) + name;
+const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+const closing: (() => unknown)[] = [];
+let act: (req: Request, res: Response, next: NextFunction) => unknown;
+
+async function onServer(statement: string): Promise<void> {
+  const admin = new pg.Client(server);
+  await admin.connect();
+  await admin.query(statement);
+  await admin.end();
+}
+
+before(async () => {
+  await onServer(`CREATE DATABASE ${name}`);
+  execFileSync(process.env["SKALD"]!, ["migrate", "--service", "orders"], { env: { ...process.env, DATABASE_URL: url } });
+});
+
+after(async () => {
+  agent.destroy();
+  for (const close of closing) await close();
+  await onServer(`DROP DATABASE ${name} WITH (FORCE)`);
+});
+
+async function opened(earlier: RequestHandler[], settings: GuardSettings = {}, behind: RequestHandler[] = []): Promise<Server> {
+  const app = express(), guarded = guard({ databaseUrl: url, ...settings });
+  app.set("env", "test"); // its own error handler writes nothing
+  for (const one of [...earlier, guarded, ...behind]) app.use(one);
+  app.post("/", (req, res, next) => act(req, res, next));
+  const made = app.listen(0, "127.0.0.1");
+  await once(made, "listening");
+  closing.push(() => (made.close(), made.closeAllConnections(), guarded.close()));
+  return made;
+}
+
+function send(to: Server, key?: string, more: Record<string, string> = {}, body = ""): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const r = request({ agent, port: (to.address() as AddressInfo).port, method: "POST", host: "127.0.0.1",
+      headers: { ...(key === undefined ? {} : { "Idempotency-Key": key }), ...more } }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8").on("data", (chunk) => (text += chunk))
+        .on("end", () => resolve({ status: answer.statusCode!, headers: answer.headers, body: text, reused: r.reusedSocket }));
+    });
+    r.on("error", reject).end(body);
+  });
+}
+
+test("what a handler does that was too slow comes to nothing, and ends nothing", async () => {
+  const shop = await opened([], { handlerMs: 200 });
+  const lates: ((res: Response, next: NextFunction) => unknown)[] = [
+    (res) => void res.status(201).set("X-Late", "1").cookie("a", "b").json({}),
+    (res) => void res.writeHead(201, { "X-Late": "1" }).end("late"),
+    (res) => (res.removeHeader("X-Powered-By"), res.flushHeaders(), res.write("late"), new Promise<void>((done) => res.end(done))),
+    (_, next) => next(new Error("late")), (_, next) => next(),
+    () => { throw new Error("late"); }];
+  for (const [n, late] of lates.entries()) {
+    let go = (): void => undefined, ended = (): void => undefined;
+    const slow = new Promise<void>((resolve) => (go = resolve)), end = new Promise<void>((resolve) => (ended = resolve));
+    const run = async (res: Response, next: NextFunction): Promise<void> => {
+      await slow;
+      setImmediate(ended);
+      await late(res, next);
+    };
+    act = n === lates.length - 1 ? (_, res, next) => run(res, next) // of an Express 5 handler, it is Express that hears of it
+      : (_, res, next) => void slow.then(() => setImmediate(() => void run(res, next)));
+    assert.equal((await send(shop, `slow-${n}`)).status, 503);
+    go();
+    await end;
+    act = (_, res) => res.status(201).end();
+    const { status, reused, headers } = await send(shop, `slow-${n}`);
+    assert.deepEqual([status, reused, headers["x-late"]], [201, true, undefined]);
+  }
+});
+
+test("a second response fails while the first one is being committed", async () => {
+  const shop = await opened([]);
+  let code: unknown;
+  act = async (_, res) => {
+    res.status(201).json("first");
+    await new Promise(setImmediate);
+    try { res.status(200).json("second"); } catch (error: any) { code = error.code; }
+  };
+  const { status, body } = await send(shop, "twice");
+  assert.deepEqual([status, body, code], [201, '"first"', "ERR_HTTP_HEADERS_SENT"]);
+});
