@@ -13,17 +13,23 @@ const own = new Set(["connection", "content-length", "content-type", "date", "ke
 const heads = ["setHeader", "setHeaders", "appendHeader", "removeHeader", "writeHead"];
 const replaced = [...heads, "flushHeaders", "write", "end", "headersSent"];
 const called = (values: unknown[]): void => values.forEach((value) => typeof value === "function" && value());
+const valuesOf = (value?: number | string | string[]): string[] => (value === undefined ? [] : [value].flat().map(String));
 
-/** Keeps what is written to `res`. */
+/** Keeps what is written to `res`. What middleware has put there before, functions and headers, is its own: neither used nor kept. */
 export function keep(res: ServerResponse, state: Loan): Kept {
+  const functions = replaced.map((name) => [name, Object.getOwnPropertyDescriptor(res, name)] as const);
+  const before = new Map(res.getHeaderNames().map((name) => [name, valuesOf(res.getHeader(name))]));
   const sent: Buffer[] = [];
+  let hasHead = false;
   const add = (chunk: unknown, encoding: unknown): void => {
+    if (!hasHead) res.writeHead(res.statusCode); // which tells middleware between the guard and the handler
     if (typeof chunk === "string") sent.push(Buffer.from(chunk, typeof encoding === "string" ? encoding as BufferEncoding : "utf8"));
     else if (chunk instanceof Uint8Array) sent.push(Buffer.from(chunk));
   };
   const made = new Promise<Made>((resolve) => Object.assign(res, {
     flushHeaders: () => undefined,
     writeHead: (status: number, ...more: unknown[]) => {
+      hasHead = true;
       res.statusCode = status;
       const given = pairsOf(more.find((one) => typeof one === "object" && one !== null) ?? {});
       given.forEach(([header]) => res.removeHeader(header));
@@ -39,7 +45,7 @@ export function keep(res: ServerResponse, state: Loan): Kept {
       if (!state.ended) {
         add(chunk, encoding);
         state.ended = true;
-        resolve({ status: res.statusCode, type: String(res.getHeader("content-type") ?? ""), headers: headersOf(res), body: Buffer.concat(sent) });
+        resolve({ status: res.statusCode, type: String(res.getHeader("content-type") ?? ""), headers: added(res, before), body: Buffer.concat(sent) });
         close(res);
       }
       called([chunk, encoding, done]);
@@ -47,13 +53,22 @@ export function keep(res: ServerResponse, state: Loan): Kept {
     },
   }));
   return { made, giveBack: () => {
-    for (const name of replaced) delete (res as any)[name];
+    for (const [name, was] of functions) {
+      delete (res as any)[name];
+      if (was) Object.defineProperty(res, name, was);
+    }
+    for (const name of res.getHeaderNames()) res.removeHeader(name);
+    for (const [name, values] of before) res.setHeader(name, values.length === 1 ? values[0]! : values);
   } };
 }
 
-function headersOf(res: ServerResponse): [string, string][] {
-  return res.getHeaderNames().filter((name) => !own.has(name))
-    .flatMap((name) => [res.getHeader(name)!].flat().map((value): [string, string] => [name, String(value)]));
+/** The headers that were not there before with that value. */
+function added(res: ServerResponse, before: Map<string, string[]>): [string, string][] {
+  return res.getHeaderNames().filter((name) => !own.has(name)).flatMap((name) => {
+    const had = before.get(name) ?? [], has = valuesOf(res.getHeader(name));
+    const news = name === "set-cookie" ? has.filter((one) => !had.includes(one)) : has.join("\n") === had.join("\n") ? [] : has;
+    return news.map((value): [string, string] => [name, value]);
+  });
 }
 
 /** A second response fails as in plain Express, although the first one is not out yet. */
@@ -75,14 +90,8 @@ export function ignore(res: ServerResponse): void {
 }
 
 export function send(res: ServerResponse, made: Made): void {
-  for (const name of res.getHeaderNames()) res.removeHeader(name);
-  const headers = new Map<string, [string, string[]]>();
-  for (const [name, value] of made.headers) {
-    const at = headers.get(name.toLowerCase());
-    if (at) at[1].push(value);
-    else headers.set(name.toLowerCase(), [name, [value]]);
-  }
-  for (const [name, values] of headers.values()) res.setHeader(name, values.length === 1 ? values[0]! : values);
+  for (const [name] of made.headers) if (name.toLowerCase() !== "set-cookie") res.removeHeader(name);
+  for (const [name, value] of made.headers) res.appendHeader(name, value);
   if (made.type) res.setHeader("Content-Type", made.type);
   res.statusCode = made.status;
   if (![204, 304].includes(made.status)) res.setHeader("Content-Length", made.body.length);

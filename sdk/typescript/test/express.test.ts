@@ -377,7 +377,6 @@ test("a service in C++ writes the same rows, and each replays the other", async 
     assert.deepEqual([there.status, there.body], [400, here.body]);
     const [mine, theirs] = await Promise.all(["from-express", "from-cpp"].map(async (key) => (await c.query(rows, [key])).rows[0]));
     assert.ok(mine);
-    mine.headers = mine.headers.replace('["x-powered-by", "Express"]', ""); // Express's own, on every response
     assert.deepEqual(mine, theirs);
     const replayed = [await send("from-cpp", order, {}, "/orders?a=%20b"), await ask(port, "from-express", order, {}, "/orders?a=%20b")];
     assert.deepEqual(replayed.map((r) => [r.status, r.body, r.headers["idempotency-replayed"]]), Array(2).fill([400, here.body, "true"]));

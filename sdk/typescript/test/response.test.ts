@@ -1,9 +1,10 @@
-// What comes to `res` too late, on a real PostgreSQL: DATABASE_URL (scripts/stack.sh), SKALD (the command line).
+// What comes to `res` before the guard, and what comes too late, on a real PostgreSQL: DATABASE_URL (scripts/stack.sh), SKALD (the command line).
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { Agent, request, type Server } from "node:http";
+import { createRequire } from "node:module";
 import { type AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import express, { type NextFunction, type Request, type RequestHandler, type Response } from "express";
@@ -12,6 +13,7 @@ import { guard, type GuardSettings } from "../src/express.js";
 
 interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string; reused: boolean }
 
+const cors = createRequire(import.meta.url)("cors"), session = createRequire(import.meta.url)("express-session");
 const server = process.env["DATABASE_URL"]!;
 const name = `sdk_response_${randomUUID().replaceAll("-", "")}`;
 const url = server.slice(0, server.lastIndexOf("/") + 1) + name;
@@ -84,6 +86,47 @@ test("what a handler does that was too slow comes to nothing, and ends nothing",
     act = (_, res) => res.status(201).end();
     const { status, reused, headers } = await send(shop, `slow-${n}`);
     assert.deepEqual([status, reused, headers["x-late"]], [201, true, undefined]);
+  }
+});
+
+test("what earlier middleware has put on the response is in whatever the guard sends", async () => {
+  const earlier = [cors({ origin: true, exposedHeaders: "Location" }), session({ secret: "s", resave: false, saveUninitialized: true })];
+  const shop = await opened(earlier, { handlerMs: 200, bodyMax: 10 });
+  act = (_, res) => res.status(201).vary("Accept").cookie("a", "b").set("Location", "/x").json({});
+  const sessions = new Set<unknown>();
+  const of = async (from: string, key?: string, body = ""): Promise<unknown[]> => {
+    const { status, headers } = await send(shop, key, { Origin: from }, body);
+    const cookies = headers["set-cookie"] as string[], own = cookies.filter((cookie) => cookie.startsWith("connect.sid="));
+    assert.equal(own.length, 1);
+    sessions.add(own[0]);
+    assert.deepEqual([headers["access-control-allow-origin"], headers["access-control-expose-headers"]], [from, "Location"]);
+    assert.match(headers["vary"] as string, /Origin/);
+    return [status, headers["location"], headers["idempotency-replayed"], ...cookies.filter((cookie) => cookie !== own[0])];
+  };
+  assert.deepEqual(await of("http://a", "k"), [201, "/x", undefined, "a=b; Path=/"]);
+  assert.deepEqual(await of("http://b", "k"), [201, "/x", "true", "a=b; Path=/"]);
+  assert.deepEqual(await of("http://c", "k", "x"), [422, undefined, undefined]);
+  assert.deepEqual(await of("http://d"), [400, undefined, undefined]);
+  act = () => undefined;
+  assert.deepEqual(await of("http://e", "slow"), [503, undefined, undefined]);
+  assert.deepEqual(await of("http://f", "k", "x".repeat(11)), [413, undefined, undefined]);
+  assert.equal(sessions.size, 6);
+});
+
+test("what a handler sets is stored, and what middleware has set before is not", async () => {
+  const earlier: RequestHandler = (req, res, next) => {
+    res.set({ "X-Frame-Options": "DENY", "X-Request-Id": req.get("X-Request-Id")!, "Cache-Control": "private", Link: ["<a>", "<b>"] });
+    next();
+  };
+  const shop = await opened([earlier], {}, [(_, res, next) => {
+    const { writeHead } = res;
+    res.writeHead = (...given: any[]) => (res.setHeader("X-Took", "1"), (writeHead as any).apply(res, given)); // as on-headers does
+    next();
+  }]);
+  act = (_, res) => { res.removeHeader("X-Frame-Options"), res.set({ "Cache-Control": "no-store", Link: ["<b>", "<c>"] }).sendStatus(201); };
+  for (const id of ["1", "2"]) {
+    const { headers: all } = await send(shop, "headers", { "X-Request-Id": id });
+    assert.deepEqual(["x-frame-options", "x-request-id", "cache-control", "link", "x-took"].map((one) => all[one]), ["DENY", id, "no-store", "<b>, <c>", "1"]);
   }
 });
 
