@@ -160,9 +160,10 @@ class Guard:
                  handler_seconds: float = 30, body_max: int = 262144) -> None:
         self.scope, self.guarded, self.handler_seconds, self.body_max = scope, guarded, handler_seconds, body_max
         silence = int(max(IDLE_MAX, handler_seconds + 5) * 1000)  # a handler may be silent as long as it may take
+        # A lost connection is tried for, less and less often, until it is given up: then the next request has a new one made.
         self._pool = AsyncConnectionPool(
-            _node(database_url or os.environ["DATABASE_URL"]), min_size=0, max_size=connections, timeout=10, open=False, configure=self._configure,
-            reset=self._reset,
+            _node(database_url or os.environ["DATABASE_URL"]), min_size=0, max_size=connections, timeout=10, reconnect_timeout=5, open=False,
+            configure=self._configure, reset=self._reset,
             kwargs={"autocommit": True,
                     "options": f"-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout={silence}"})
 

@@ -143,6 +143,23 @@ def test_sessions_that_ended_while_they_were_idle_are_replaced(shop: Shop) -> No
     assert (shop.notes(), shop.runs) == (6, 6)
 
 
+@pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
+def test_when_the_database_is_back_the_next_request_is_served(shop: Shop) -> None:
+    pool = shop.guard._pool
+    assert pool.reconnect_timeout < pool.timeout  # and not minutes, after an outage of minutes
+    pool.reconnect_timeout, pool.timeout = 0, 0.5
+    name = shop.one("SELECT current_database()")
+    assert [r.status_code for r in shop.send(("a", ORDER, {}))] == [201]
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as server:
+        server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        try:
+            shop.c.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+            assert [problem(r) for r in shop.send(("b", ORDER, {}))] == [(503, "unavailable")]
+        finally:
+            server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    assert [r.status_code for r in shop.send(("b", ORDER, {}))] == [201]
+
+
 def test_what_is_not_known_after_commit_is_found_out(shop: Shop) -> None:
     shop.c.execute("""CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5); RETURN NULL; END $$;
