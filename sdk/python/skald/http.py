@@ -11,6 +11,7 @@ import random
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 
 import psycopg
@@ -20,6 +21,7 @@ from fastapi.exceptions import RequestValidationError
 from psycopg import errors
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -360,19 +362,27 @@ class _Middleware:
 
 
 def guard(app: FastAPI, **settings: Any) -> Guard:
-    """Guards the application's requests, and makes data that does not fit the handler a 400 that is not stored. `settings` are Guard's."""
+    """Guards the application's requests. Data that does not fit the handler is not stored; it is a 400, or what the application's own handler of
+    RequestValidationError makes of it. `settings` are Guard's."""
+    made, build = Guard(**settings), app.build_middleware_stack
 
-    async def refuse(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        ctx: RequestContext | None = getattr(request.state, "skald", None)
-        if ctx is None:
-            return await request_validation_exception_handler(request, error)
-        ctx._raised = error
-        first = error.errors()[0]
-        made = _problem("body", 400, "The body is not what this resource takes", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
-        return Response(made.body, made.status, media_type=made.content_type)
+    def watched() -> App:  # at the first request: then the handlers are known
+        handle = app.exception_handlers[RequestValidationError]
+        app.exception_handlers[RequestValidationError] = partial(_refuse, handle)
+        return build()
 
-    made = Guard(**settings)
-    app.add_exception_handler(RequestValidationError, refuse)
+    app.build_middleware_stack = watched  # type: ignore[method-assign]
     app.add_middleware(_Middleware, by=made)
     return made
+
+
+async def _refuse(handle: Callable[[Request, Any], Any], request: Request, error: RequestValidationError) -> Any:
+    ctx: RequestContext | None = getattr(request.state, "skald", None)
+    if ctx is not None:
+        ctx._raised = error
+        if handle is request_validation_exception_handler:
+            first = error.errors()[0]
+            made = _problem("body", 400, "The body is not what this resource takes", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+            return Response(made.body, made.status, media_type=made.content_type)
+    response = await run_in_threadpool(handle, request, error)  # it may be no coroutine
+    return await response if inspect.isawaitable(response) else response

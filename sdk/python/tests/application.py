@@ -39,14 +39,14 @@ def url() -> Iterator[str]:
 class Shop:
     """An application with one handler, which does what a test tells it to."""
 
-    def __init__(self, url: str, **settings: Any) -> None:
+    def __init__(self, url: str, app: FastAPI | None = None, **settings: Any) -> None:
         self.loop = asyncio.new_event_loop()
         self.c = psycopg.connect(url, autocommit=True)
         self.c.execute("CREATE TABLE IF NOT EXISTS note (text text); TRUNCATE note")
         for table in ("idempotency", "response", "outbox", "saga"):
             self.c.execute(f"DELETE FROM skald.{table}")
         self.act: Callable[[RequestContext, Order], Awaitable[Response]] = self.note
-        self.app = FastAPI()
+        self.app = app or FastAPI()
         self.guard = skald.http.guard(self.app, **{"database_url": url, "scope": lambda r: r.headers.get("X-Scope", ""), **settings})
         self.runs = 0
 
@@ -78,6 +78,11 @@ class Shop:
 
         return self.loop.run_until_complete(asyncio.wait_for(all_of_them(), 60))
 
+    def close(self) -> None:
+        self.c.close()
+        self.loop.run_until_complete(self.guard.close())
+        self.loop.close()
+
     def one(self, query: str) -> Any:
         row = self.c.execute(query).fetchone()
         return row[0] if row else None
@@ -90,9 +95,7 @@ class Shop:
 def shop(url: str, request: pytest.FixtureRequest) -> Iterator[Shop]:
     made = Shop(url, **getattr(request, "param", {}))
     yield made
-    made.c.close()
-    made.loop.run_until_complete(made.guard.close())
-    made.loop.close()
+    made.close()
 
 
 def problem(response: httpx.Response) -> tuple[int, str]:

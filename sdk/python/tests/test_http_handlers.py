@@ -9,7 +9,8 @@ import httpx
 import psycopg
 import pytest
 from application import ORDER, Order, Shop, problem, shop, url  # noqa: F401
-from fastapi import HTTPException, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from psycopg import errors
 from starlette.background import BackgroundTask
@@ -188,6 +189,27 @@ def test_a_body_is_read_with_a_key_only_and_up_to_a_limit(shop: Shop) -> None:
     assert read == []
     assert [problem(r) for r in shop.send(("k", chunks(), {}))] == [(413, "about:blank")]  # type: ignore[arg-type]
     assert len(read) == 5
+
+
+@pytest.mark.parametrize("is_async, is_first", [(True, True), (False, True), (True, False), (False, False)])
+def test_what_the_application_makes_of_bad_data_is_sent_and_not_stored(url: str, is_async: bool, is_first: bool) -> None:  # noqa: F811
+    def refuse(request: Request, error: Exception) -> Response:
+        return JSONResponse({"errors": 1}, 422)
+
+    async def refuse_later(request: Request, error: Exception) -> Response:
+        return refuse(request, error)
+
+    app = FastAPI()
+    own = refuse_later if is_async else refuse
+    if is_first:
+        app.add_exception_handler(RequestValidationError, own)
+    shop = Shop(url, app)
+    if not is_first:
+        app.add_exception_handler(RequestValidationError, own)
+    answers = shop.send(("k", b'{"quantity":"many"}', {})) + shop.send(("k", ORDER, {})) + shop.send(("k", ORDER, {}))
+    assert [(r.status_code, r.json(), r.headers.get("idempotency-replayed")) for r in answers] == [
+        (422, {"errors": 1}, None), (201, {"key": "k"}, None), (201, {"key": "k"}, "true")]
+    shop.close()
 
 
 def test_a_route_that_needs_no_key_refuses_as_fastapi_does(shop: Shop) -> None:
