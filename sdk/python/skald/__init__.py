@@ -21,6 +21,8 @@ import pika.data
 import psycopg
 from psycopg import conninfo, errors
 
+from ._commit import InDoubt, watched
+
 __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze", "Step"]
 
 log = logging.getLogger("skald")
@@ -180,7 +182,7 @@ class Participant:
 
     def process(self, message: Message) -> str:
         """Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. Raises only if the database
-        can't be reached or refuses what Skald itself writes: then nothing has happened."""
+        can't be reached or refuses what Skald itself writes, and nothing has happened; or if a failover may lose what has."""
         contended = lost = 0
         while True:
             taken: list[str] = []
@@ -203,6 +205,8 @@ class Participant:
                 end = ("give_up(%s, %s, 'malformed', %s)", _text(error))
             except errors.InvalidTransactionTermination as error:
                 end = ("give_up(%s, %s, 'transaction_ended', %s)", _text(error))
+            except InDoubt:
+                raise
             except BaseException as error:  # noqa: BLE001 - a fault of any kind: sys.exit() is one too
                 if not taken or (isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()):
                     raise
@@ -210,7 +214,8 @@ class Participant:
                     continue
                 log.warning("%s failed", message.message_id, exc_info=error)
                 end = ("fail(%s, %s, %s)", _text(f"{type(error).__name__}: {_text(error)}"))
-            event = str(self.connect().execute(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])).fetchall()[0][0])
+            with watched(self.connect()) as connection:
+                event = str(connection.execute(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])).fetchall()[0][0])
             if event.endswith(".parked"):
                 log.error("%s of %s: %s", event, message.message_id, end[1])
             return event
@@ -226,6 +231,8 @@ class Participant:
             if verdict != "run":
                 if event.endswith(".parked"):
                     log.error("%s of %s: %s", event, message.message_id, why)
+                with watched(connection):
+                    connection.execute("COMMIT AND CHAIN", prepare=False)
                 return str(event)
             taken.append(token)
             step = self._steps[f"{definition}/{name}"]
@@ -241,7 +248,9 @@ class Participant:
             same = data == received and json.dumps(data, sort_keys=True) == json.dumps(received, sort_keys=True)
             connection.execute("SELECT skald.done(%s, %s, %s)", (token, *((message.body, None) if same else (_dump(data), known))))
             # Psycopg takes ROLLBACK, in answer to COMMIT, for success. The transaction that it ends behind this one is empty.
-            if connection.execute("COMMIT AND CHAIN", prepare=False).statusmessage != "COMMIT":
+            with watched(connection):
+                committed = connection.execute("COMMIT AND CHAIN", prepare=False).statusmessage
+            if committed != "COMMIT":
                 raise RuntimeError("the transaction was rolled back: a statement of the step was not waited for, and failed")
         return "step.completed"
 

@@ -27,6 +27,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from . import IDLE_MAX, _dump, _node
+from ._commit import InDoubt, cut, watched
 
 __all__ = ["Guard", "RequestContext", "context", "guard"]
 
@@ -35,7 +36,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-TRIES_MAX, WAIT_MAX = 3, 30
+TRIES_MAX, WAIT_MAX, COMMIT_MAX = 3, 30, 45
 CONTENTION = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 PASSING = {401, 403, 408, 409, 425, 429}  # a retry may get another response
 OWN = {b"connection", b"content-length", b"content-type", b"date", b"keep-alive", b"transfer-encoding", b"trailer", b"upgrade"}
@@ -249,9 +250,8 @@ class Guard:
                         return await self._run(connection, app, scope, whose, keys, body, committing, doubt)
                     except Exception as error:
                         lost = connection.closed
-                        if lost:
-                            doubt = doubt or bool(committing)
-                        elif not isinstance(error, (_Again, *CONTENTION)):
+                        doubt = doubt or isinstance(error, InDoubt) or (lost and bool(committing))
+                        if not lost and not isinstance(error, (_Again, InDoubt, *CONTENTION)):
                             raise
                 if lost:
                     await self._pool.check()  # what has ended this session, a restart perhaps, may have ended the idle ones
@@ -283,6 +283,7 @@ class Guard:
                 if verdict != "run":
                     if problem == "in-flight" and doubt:
                         raise _Again("the transaction in doubt may still be open")
+                    await _commit(connection)
                     return _Response(status, content_type, headers, bytes(stored), problem), None
                 ctx = RequestContext(connection, whose, key, taken)
                 run = _Run(app, {**scope, "state": {**scope.get("state", {}), "skald": ctx}}, body)
@@ -294,8 +295,7 @@ class Guard:
                 await connection.execute("SELECT skald.respond(%s, %s, %s, %s, %s)",
                                          (taken, made.status, made.content_type, json.dumps(made.headers), made.body))
                 committing.append(True)
-                # Psycopg takes ROLLBACK, in answer to COMMIT, for success. The transaction that it ends behind this one is empty.
-                if (await connection.execute("COMMIT AND CHAIN", prepare=False)).statusmessage != "COMMIT":
+                if await _commit(connection) != "COMMIT":
                     raise RuntimeError("the transaction was rolled back: a statement of the handler was not awaited, and failed")
         except errors.InvalidTransactionTermination:
             assert run is not None
@@ -325,6 +325,16 @@ class Guard:
                 ctx._raised is ctx._met or ctx._connection.info.transaction_status is TransactionStatus.INERROR):
             raise _Again from ctx._raised
         return made
+
+
+async def _commit(connection: psycopg.AsyncConnection[Any]) -> str | None:
+    """What the server has answered: psycopg takes ROLLBACK for success. The transaction that psycopg ends behind this one is empty."""
+    timer = asyncio.get_running_loop().call_later(COMMIT_MAX, cut, connection)
+    try:
+        with watched(connection):
+            return (await connection.execute("COMMIT AND CHAIN", prepare=False)).statusmessage
+    finally:
+        timer.cancel()
 
 
 def _is_outcome(made: _Response, ctx: RequestContext) -> bool:

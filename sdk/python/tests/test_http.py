@@ -11,6 +11,7 @@ import re
 import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -20,7 +21,9 @@ import psycopg
 import pytest
 from application import ORDER, Order, Shop, problem, shop, url  # noqa: F401
 from fastapi import Response
+from standby import AbsentStandby
 
+import skald.http
 from skald.http import RequestContext
 
 
@@ -170,6 +173,30 @@ def test_what_is_not_known_after_commit_is_found_out(shop: Shop) -> None:
         shop.c.execute("DROP FUNCTION cut() CASCADE")
     assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
     assert shop.notes() == 1
+
+
+def test_a_commit_that_was_made_to_stop_waiting_for_a_standby_is_not_believed(shop: Shop, url: str) -> None:  # noqa: F811
+    with AbsentStandby(url) as standby:
+        assert [problem(r) for r in standby.cancelled(lambda: shop.send(("k", ORDER, {})))] == [(503, "outcome-unknown")]
+        assert [problem(r) for r in standby.cancelled(lambda: shop.send(("k", ORDER, {})))] == [(503, "outcome-unknown")]
+        assert (shop.notes(), shop.runs) == (1, 1)
+        with ThreadPoolExecutor(1) as thread:
+            answers = thread.submit(shop.send, ("b", ORDER, {}))
+            while not standby.cancel():
+                pass
+            standby.end()
+            assert [(r.status_code, r.headers.get("idempotency-replayed")) for r in answers.result()] == [(201, "true")]
+    assert [(r.status_code, r.headers.get("idempotency-replayed")) for r in shop.send(("k", ORDER, {}))] == [(201, "true")]
+    assert (shop.notes(), shop.runs) == (2, 2)
+
+
+def test_a_commit_that_waits_for_a_standby_is_cut_off(shop: Shop, url: str, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    with AbsentStandby(url):
+        monkeypatch.setattr(skald.http, "COMMIT_MAX", 0.3)
+        assert [problem(r) for r in shop.send(("k", ORDER, {}))] == [(503, "outcome-unknown")]
+    monkeypatch.undo()
+    assert [(r.status_code, r.headers.get("idempotency-replayed")) for r in shop.send(("k", ORDER, {"Prefer": "wait=20"}))] == [(201, "true")]
+    assert (shop.notes(), shop.runs) == (1, 1)
 
 
 @pytest.fixture

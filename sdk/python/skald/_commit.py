@@ -1,0 +1,42 @@
+"""What keeps a COMMIT from being believed that its server's standbys do not have, and from being waited for without end."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import contextmanager
+from typing import Any, Iterator, TypeVar
+
+import psycopg
+from psycopg.errors import Diagnostic
+
+
+Connection = TypeVar("Connection", bound="psycopg.BaseConnection[Any]")
+
+
+class InDoubt(psycopg.OperationalError):
+    """The server has committed, and waits for its standbys no longer: a failover may lose it."""
+
+
+@contextmanager
+def watched(connection: Connection) -> Iterator[Connection]:
+    """Around what commits. Raises InDoubt."""
+    warnings: list[str | None] = []
+
+    def keep(said: Diagnostic) -> None:
+        if said.sqlstate == "01000":
+            warnings.append(said.message_primary)
+
+    connection.add_notice_handler(keep)
+    try:
+        yield connection
+    finally:
+        connection.remove_notice_handler(keep)
+    if warnings:
+        raise InDoubt(f"committed, but possibly not durably: {warnings[0]}")
+
+
+def cut(connection: psycopg.BaseConnection[Any]) -> None:
+    """Whoever waits for its answer has lost it. To cancel COMMIT would have it done without the standby for which it waits."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as it:
+        it.shutdown(socket.SHUT_RDWR)
