@@ -24,3 +24,18 @@ export function lent(client: pg.PoolClient, loan: Loan, tooLate: string): pg.Poo
   } });
   return own;
 }
+
+/** The server has committed, and waits for its standbys no longer: a failover may lose it. */
+export class InDoubt extends Error {}
+
+export async function commit(client: pg.PoolClient, whose: string): Promise<void> {
+  const warnings: string[] = [];
+  const keep = ({ code, message }: { code?: string; message?: string }): void => { if (code === "01000") warnings.push(message ?? ""); };
+  client.on("notice", keep);
+  const { command } = await client.query("COMMIT").catch((error) => { // ROLLBACK, if a statement has failed since
+    if (!(error instanceof pg.DatabaseError)) void (client as unknown as pg.Client).end(); // it says nothing, also to a ROLLBACK behind that
+    throw error;
+  }).finally(() => client.removeListener("notice", keep));
+  if (command !== "COMMIT") throw new Error(`the transaction was rolled back: a statement of the ${whose} was not awaited, and failed`);
+  if (warnings.length) throw new InDoubt(`committed, but possibly not durably: ${warnings[0]}`);
+}

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { lent, quiet, type Loan } from "./client.js";
+import { commit, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { ignore, keep, send, type Kept, type Made } from "./response.js";
 
 /** What a handler can use until it has responded, as `req.skald`. */
@@ -169,7 +169,7 @@ function watch(req: GuardedRequest): void {
 async function claimed(pool: pg.Pool, req: GuardedRequest, body: Buffer, scope: string): Promise<Claimed | Made> {
   const keys = req.rawHeaders.filter((_, i) => i % 2 === 1 && req.rawHeaders[i - 1]!.toLowerCase() === "idempotency-key");
   const target = Buffer.from(req.originalUrl ?? req.url ?? "/", "latin1");
-  let isAway = false;
+  let isAway = false, isInDoubt = false;
   for (let tries = 0; tries < triesMax; ++tries) {
     const state: Claimed["state"] = {};
     let client: pg.PoolClient | undefined;
@@ -180,17 +180,18 @@ async function claimed(pool: pg.Pool, req: GuardedRequest, body: Buffer, scope: 
       const { rows: [row] } = await client.query("SELECT *, taken::text AS token FROM skald.take_request($1, $2, $3, $4, $5)",
         [scope, keys, req.method, target, body]);
       if (row.verdict === "run") return { client, taken: row.token, state, context: contextOf(client, scope, row.key, row.token, state) };
-      await client.query("COMMIT");
+      await commit(client, "guard");
       release(client, false);
       return { status: row.status_code, type: row.content_type, headers: row.headers, body: row.response, problem: row.problem };
     } catch (error: any) {
+      isInDoubt = error instanceof InDoubt;
       if (client) await client.query("ROLLBACK").catch(() => (state.lost = true));
       if (client) release(client, state.lost ?? false);
       isAway = !contention.has(error.code);
-      if (isAway && client && !state.lost) throw error; // its own statements were refused
+      if (isAway && client && !state.lost && !isInDoubt) throw error; // its own statements were refused
     }
   }
-  return isAway ? away() : inTheWay();
+  return isInDoubt ? unknown() : isAway ? away() : inTheWay();
 }
 
 function release(client: pg.PoolClient, lost: boolean): void {
@@ -267,13 +268,12 @@ async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed 
       [by.taken, answer.status, answer.type, JSON.stringify(answer.headers), answer.body]);
     if (state.unsent) throw state.unsent;
     committing = true;
-    const { command } = await by.client.query("COMMIT"); // ROLLBACK, if a statement has failed since
-    if (command !== "COMMIT") throw new Error("the transaction was rolled back: a statement of the handler was not awaited, and failed");
+    await commit(by.client, "handler");
     release(by.client, false);
     return answer;
   } catch (error: any) {
     const isOpen = await rolledBack(by);
-    if (isOpen && !state.lost) {
+    if (isOpen && !state.lost && !(error instanceof InDoubt)) {
       if (contention.has(error.code)) return inTheWay();
       return error.code === "2D000" ? endedItself()
         : problem("about:blank", 500, "Internal Server Error", "the request could not be served; it had no effect");

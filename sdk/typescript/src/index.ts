@@ -4,7 +4,7 @@ import amqp from "amqplib";
 import pg from "pg";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
-import { lent, quiet, type Loan } from "./client.js";
+import { commit, InDoubt, lent, quiet, type Loan } from "./client.js";
 
 /** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
 export class Reject extends Error {}
@@ -133,12 +133,12 @@ export class Participant {
   }
 
   /** Processes a delivery, which can be acked afterwards; resolves to what happened. Rejects only if the database can't be reached or refuses
-   * what Skald itself writes: then nothing has happened. */
+   * what Skald itself writes, and nothing has happened; or if a failover may lose what has. */
   async process(message: Message): Promise<string> {
     for (let contended = 0, lost = 0; ; ) {
       const held: Held = {};
       try {
-        return await this.run(message, held);
+        return await this.run(held, (client) => this.deliver(client, message, held));
       } catch (thrown) {
         const error = withText(thrown), isContention = contention.has(error?.code);
         // It comes again; or it has waited for 5 s, and who keeps the delivery looks whether it is to stop.
@@ -147,7 +147,7 @@ export class Participant {
           await sleep(Math.random() * Math.min(250, 5 * 2 ** Math.min(contended, 6)));
           continue;
         }
-        if (!held.taken) throw error;
+        if (!held.taken || error instanceof InDoubt) throw error;
         const isSilent = held.lost && Date.now() - held.since! > idleMax;
         if (held.lost && !isSilent && ++lost < lostMax) continue;
         return await this.end(message, held.taken, error, isSilent ? silence : "");
@@ -156,8 +156,8 @@ export class Participant {
   }
 
   private async end(message: Message, taken: string, error: any, more: string): Promise<string> {
-    const said = (call: string, value: unknown): Promise<pg.QueryResult> =>
-      this.pool.query(`SELECT skald.${call} AS event`, [taken, message.body, value]);
+    const said = (call: string, value: unknown): Promise<string> =>
+      this.run({}, async (client) => (await client.query(`SELECT skald.${call} AS event`, [taken, message.body, value])).rows[0].event);
     const why = text(String(error?.message ?? error));
     const made =
       error instanceof Reject ? said("reject($1, $2, $3)", why)
@@ -165,20 +165,20 @@ export class Participant {
       : error instanceof Malformed ? said("give_up($1, $2, 'malformed', $3)", why)
       : error?.code === "2D000" ? said("give_up($1, $2, 'transaction_ended', $3)", why)
       : said("fail($1, $2, $3)", `${error?.name ?? "error"}: ${why}${more}`);
-    const { rows: [{ event }] } = await made, isFault = ![Reject, Snooze, Malformed].some((one) => error instanceof one);
+    const event = await made, isFault = ![Reject, Snooze, Malformed].some((one) => error instanceof one);
     if (isFault || event.endsWith(".parked")) this.log(`${event} of ${message.messageId}: ${(isFault && error?.stack) || why}${more}`);
     return event;
   }
 
-  private async run(message: Message, held: Held): Promise<string> {
+  private async run(held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
     const client = await this.pool.connect();
     const ignore = (): void => undefined; // its queries fail too, and say so
     client.on("error", ignore);
     try {
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
-      const event = await this.deliver(client, message, held);
-      if ((await client.query("COMMIT")).command === "COMMIT") return event;
-      throw new Error("the transaction was rolled back: a statement of the step was not awaited, and failed");
+      const event = await work(client);
+      await commit(client, "step");
+      return event;
     } catch (error) {
       held.ended = true;
       await client.query("ROLLBACK").catch(() => (held.lost = true));

@@ -12,6 +12,7 @@ import amqp from "amqplib";
 import express, { type NextFunction, type Request, type Response } from "express";
 import pg from "pg";
 import { guard, type Guard, type GuardSettings, type RequestContext } from "../src/express.js";
+import { AbsentStandby } from "./standby.js";
 
 declare global {
   namespace Express { interface Request { user?: { id: string } } } // as the types of passport do
@@ -199,16 +200,6 @@ test("the first response counts, and req.skald ends with it", async () => {
   assert.deepEqual([errors, await notes()], [["ERR_HTTP_HEADERS_SENT", ended, ended], 1]);
 });
 
-test("headers given as a list are headers", async () => {
-  for (const given of [["Set-Cookie", "a=1", "Set-Cookie", "b=2", "X-A", 1], [["Set-Cookie", "a=1"], ["Set-Cookie", "b=2"], ["X-A", "1"]]]) {
-    act = (_, __, res) => res.writeHead(200, given as string[]).end("x");
-    for (const key of Array(2).fill(String(given[0]))) {
-      const { headers } = await send(key.replace(",", "-"));
-      assert.deepEqual([headers["set-cookie"], headers["x-a"]], [["a=1", "b=2"], "1"]);
-    }
-  }
-});
-
 test("a session is set right", async () => {
   const small = await opened({ connections: 1 });
   for (const last of ["RESET ROLE", "SELECT 1/0"]) {
@@ -345,6 +336,18 @@ test("what is not known after COMMIT is found out", async () => {
   }
   assert.equal((await send("k")).status, 201);
   assert.equal(await notes(), 1);
+});
+
+test("a COMMIT that was made to stop waiting for a standby is not believed", async () => {
+  await AbsentStandby.during(url, async (standby) => {
+    for (let tries = 0; tries < 2; ++tries) assert.equal(problem(await standby.cancelled(send("k"))), "503 outcome-unknown");
+    assert.equal(await notes(), 1);
+    const found = send("b");
+    while (!await standby.cancel());
+    await standby.end();
+    assert.equal((await found).status, 201);
+  });
+  assert.deepEqual([(await send("k")).headers["idempotency-replayed"], await notes()], ["true", 2]);
 });
 
 const rows = `SELECT i.status::text, i.attempts, i.snoozes, encode(i.fingerprint, 'hex') AS fingerprint, i.error, i.home, r.status_code,

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import amqp from "amqplib";
 import pg from "pg";
 import { Malformed, Participant, Reject, Snooze, type Context, type Message } from "../src/index.js";
+import { AbsentStandby } from "./standby.js";
 
 interface Order { id: string; cents: number; charge?: string }
 
@@ -109,6 +110,16 @@ test("older data is brought up to date, and goes on as it came unless the step c
   assert.equal(await buy("1"), "step.completed");
   assert.equal(await one("SELECT string_agg(convert_from(payload, 'UTF8') || (headers->>'x-saga-version'), ' ' ORDER BY id) " +
     "FROM skald.outbox WHERE type = 'next'"), '{ }2 { }3 {"was":1,"bought":true}3'); // an older process may be the next
+});
+
+test("a COMMIT that was made to stop waiting for a standby is not believed", async () => {
+  const rejected = message("charge", 2, { key: "rejected" });
+  await AbsentStandby.during(url, async (standby) => {
+    acts = [async () => undefined, async () => { throw new Reject("no money"); }];
+    for (const one of [charge, rejected, charge, rejected]) // and what is there of them is not, later
+      await assert.rejects(standby.cancelled(shop.process(one)), /possibly not durably/);
+  });
+  assert.deepEqual([await shop.process(charge), await shop.process(rejected), await cents()], ["step.duplicate", "step.duplicate", 90]);
 });
 
 test("a rejection undoes what was written and compensates", async () => {

@@ -141,3 +141,14 @@ test("a second response fails while the first one is being committed", async () 
   const { status, body } = await send(shop, "twice");
   assert.deepEqual([status, body, code], [201, '"first"', "ERR_HTTP_HEADERS_SENT"]);
 });
+
+test("headers given as a list are headers", async () => {
+  const shop = await opened([]);
+  for (const [n, given] of [["Set-Cookie", "a=1", "Set-Cookie", "b=2", "X-A", 1], [["Set-Cookie", "a=1"], ["Set-Cookie", "b=2"], ["X-A", "1"]]].entries()) {
+    act = (_, res) => res.writeHead(200, given as string[]).end("x");
+    for (const key of Array(2).fill(`list-${n}`)) {
+      const { headers } = await send(shop, key);
+      assert.deepEqual([headers["set-cookie"], headers["x-a"]], [["a=1", "b=2"], "1"]);
+    }
+  }
+});
