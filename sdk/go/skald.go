@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -126,11 +127,12 @@ type Participant struct {
 	Log                                     func(format string, values ...any)
 	Pool                                    *pgxpool.Pool // made by Connect
 	steps                                   map[string]Options
+	warned                                  sync.Map // of what, by connection
 }
 
 // New makes a participant from DATABASE_URL and AMQP_URL.
 func New(service string) *Participant {
-	return &Participant{service, os.Getenv("DATABASE_URL"), os.Getenv("AMQP_URL"), "", 4, false, log.Printf, nil, map[string]Options{}}
+	return &Participant{service, os.Getenv("DATABASE_URL"), os.Getenv("AMQP_URL"), "", 4, false, log.Printf, nil, map[string]Options{}, sync.Map{}}
 }
 
 // Connect opens the database, which must be this service's. What is wrong with the steps is said here.
@@ -141,6 +143,7 @@ func (p *Participant) Connect(ctx context.Context) error {
 			return err
 		}
 		config.ConnConfig.DialFunc = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 5 * time.Second}).DialContext
+		config.ConnConfig.OnNotice = p.noticed
 		config.MaxConns = int32(p.Lanes) + 1 // and one for what the broker has given up
 		config.ConnConfig.RuntimeParams["application_name"] = "skald/" + p.Service
 		config.ConnConfig.RuntimeParams["options"] += " -c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"
@@ -156,7 +159,7 @@ func (p *Participant) Connect(ctx context.Context) error {
 
 // Process processes a delivery, which can be acked afterwards, and returns what happened, by the name that logs use. givenUp: it came from the
 // queue `skald.SERVICE.parked`. It fails only if the database can't be reached or refuses what Skald itself writes, or if it was to be run
-// again when the context had ended: then nothing has happened.
+// again when the context had ended, and nothing has happened; or if a failover may lose what has.
 func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool) (event string, err error) {
 	m.Body = append([]byte{}, m.Body...) // not NULL
 	for tries := 1; ; tries++ {
@@ -170,7 +173,7 @@ func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool
 			return c.event, nil
 		case isPassing && ctx.Err() == nil:
 			time.Sleep(time.Duration(rand.Intn(250)) * time.Millisecond * time.Duration(tries) / contendedMax)
-		case isPassing || c.taken == "":
+		case isPassing || c.taken == "" || errors.Is(err, errInDoubt):
 			return "", err
 		case refused.Code == "2D000" || errors.Is(err, pgx.ErrTxClosed):
 			return p.end(m, c.taken, &ending{"give_up($1, $2, 'transaction_ended', $3)", err.Error()})
@@ -180,26 +183,14 @@ func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool
 	}
 }
 
-// end says what has become of a step that was undone.
-func (p *Participant) end(m amqp.Delivery, taken string, err error) (event string, _ error) {
-	ended := &ending{"fail($1, $2, $3)", err.Error()}
-	if !errors.As(err, &ended) {
-		p.Log("%s failed: %v", m.MessageId, err)
-	}
-	err = p.Pool.QueryRow(context.Background(), "SELECT skald."+ended.call, taken, m.Body, text(ended.why)).Scan(&event)
-	if strings.HasSuffix(event, ".parked") {
-		p.Log("%s of %s: %s", event, m.MessageId, ended.why)
-	}
-	return event, err
-}
-
 func (p *Participant) run(m amqp.Delivery, givenUp bool) (c *Context, isLost bool, err error) {
 	// To its end, whatever the process is told.
 	c = &Context{Context: context.Background(), changes: map[string]any{}, data: bytes.TrimPrefix(m.Body, []byte("\xef\xbb\xbf"))}
 	err = p.Pool.AcquireFunc(c, func(connection *pgxpool.Conn) error {
 		defer func() { isLost = connection.Conn().IsClosed() }()
-		return pgx.BeginTxFunc(c, connection, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		return p.believed(connection, pgx.BeginTxFunc(c, connection, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			c.Tx = tx
+			defer p.warned.Delete(tx.Conn().PgConn()) // before COMMIT
 			err := tx.QueryRow(c, `SELECT coalesce(event, 'step.completed'), coalesce(why, ''), coalesce(scope, ''), coalesce(key, ''),
 				       concat(key, ':', step, CASE WHEN is_compensation THEN '.compensate' END), coalesce(definition, ''), coalesce(step, ''),
 				       coalesce(version, 0), coalesce(is_compensation::int, 0), coalesce(attempt, 0), coalesce(taken::text, '')
@@ -214,7 +205,7 @@ func (p *Participant) run(m amqp.Delivery, givenUp bool) (c *Context, isLost boo
 				p.Log("%s of %s: %s", c.event, m.MessageId, c.why)
 			}
 			return err
-		})
+		}))
 	})
 	return c, isLost, err
 }

@@ -1,0 +1,45 @@
+package skald
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// errInDoubt: the server has committed, and waits for its standbys no longer. A failover may lose it.
+var errInDoubt = errors.New("committed, but possibly not durably")
+
+func (p *Participant) noticed(connection *pgconn.PgConn, said *pgconn.Notice) {
+	if said.Code == "01000" {
+		p.warned.Store(connection, said.Message)
+	}
+}
+
+// believed has what came of a COMMIT on the connection: an error too, if the server has warned since warned was last cleared for it.
+func (p *Participant) believed(connection *pgxpool.Conn, err error) error {
+	if said, isWarned := p.warned.LoadAndDelete(connection.Conn().PgConn()); isWarned && err == nil {
+		return fmt.Errorf("%w: %v", errInDoubt, said)
+	}
+	return err
+}
+
+// end says what has become of a step that was undone.
+func (p *Participant) end(m amqp.Delivery, taken string, err error) (event string, _ error) {
+	ended := &ending{"fail($1, $2, $3)", err.Error()}
+	if !errors.As(err, &ended) {
+		p.Log("%s failed: %v", m.MessageId, err)
+	}
+	ctx := context.Background()
+	err = p.Pool.AcquireFunc(ctx, func(connection *pgxpool.Conn) error {
+		return p.believed(connection, connection.QueryRow(ctx, "SELECT skald."+ended.call, taken, m.Body, text(ended.why)).Scan(&event))
+	})
+	if strings.HasSuffix(event, ".parked") {
+		p.Log("%s of %s: %s", event, m.MessageId, ended.why)
+	}
+	return event, err
+}
