@@ -24,6 +24,7 @@ import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
+import java.sql.SQLWarning;
 import java.util.Date;
 import java.util.List;
 import java.util.Map;
@@ -113,7 +114,7 @@ public final class Participant implements AutoCloseable {
 
     /** Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. givenUp: it came from the queue
      * `skald.SERVICE.parked`. Throws only if the database can't be reached or refuses what Skald itself writes, or if it was to be run again when
-     * the process was told to stop: then nothing has happened. */
+     * the process was told to stop, and nothing has happened; or if a failover may lose what has. */
     public String process(Delivery message, boolean givenUp) throws SQLException {
         for (int tries = 1;; ++tries) {
             Connection connection = open();
@@ -121,7 +122,9 @@ public final class Participant implements AutoCloseable {
             Context ctx = new Context(connection);
             try {
                 String event = deliver(connection, ctx, message, givenUp);
+                connection.clearWarnings();
                 connection.commit();
+                believe(connection.getWarnings());
                 ctx.connection = null;
                 givenBack(connection);
                 return event;
@@ -130,6 +133,7 @@ public final class Participant implements AutoCloseable {
                 ctx.connection = null;
                 boolean isLost = !givenBack(connection), isTaken = ctx.row.hasNonNull("taken");
                 String state = stateOf(error);
+                if (error instanceof InDoubt doubt) throw doubt;
                 boolean isPassing = contention.contains(state) && tries < contendedMax || isLost && tries < lostMax && System.nanoTime() - began < idleMax;
                 if (isTaken && !isPassing) return end(message, ctx.taken(), error, state);
                 if (!isPassing || stopped.isDone()) throw error instanceof SQLException refused ? refused : new SQLException(error);
@@ -303,8 +307,19 @@ public final class Participant implements AutoCloseable {
 
     static String query(Connection connection, String sql, Object... values) throws SQLException {
         try (PreparedStatement statement = prepare(connection, sql, values)) {
-            return statement.execute() && statement.getResultSet().next() ? statement.getResultSet().getString(1) : null;
+            String value = statement.execute() && statement.getResultSet().next() ? statement.getResultSet().getString(1) : null;
+            if (sql.endsWith("; COMMIT")) believe(statement.getWarnings());
+            return value;
         }
+    }
+
+    private static class InDoubt extends SQLException {
+        InDoubt(SQLWarning why) { super("committed, but possibly not durably: " + why.getMessage(), why); }
+    }
+
+    /** What the server has committed, if it has not stopped waiting for its standbys: a failover may lose that. */
+    private static void believe(SQLWarning warning) throws InDoubt {
+        for (; warning != null; warning = warning.getNextWarning()) if ("01000".equals(warning.getSQLState())) throw new InDoubt(warning);
     }
 
     static PreparedStatement prepare(Connection connection, String sql, Object... values) throws SQLException {
