@@ -4,7 +4,7 @@
 
 stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(crash_inbox mutants races long cluster kafka kafka_storm s3 demo traces browser languages image packages)
+more_stages=(crash_inbox mutants races long two_builds cluster kafka kafka_storm s3 demo traces browser languages image packages)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -21,6 +21,7 @@ declare -A about=(
   [integration]='every test that ctest has but those of other stages'
   [install]='installed, found by a project of its own, built and run; what `skald new` makes; the ABI as it was'
   [long]='failover, COMMITs that hang, a step that kills its worker, no code of failpoints'
+  [two_builds]='sagas over processes of this version and the one before, on one schema, replaced and killed'
   [storm]='a minute of orders while everything breaks, one over the other'
   [cluster]='a minute of orders while the nodes of a broker cluster are killed in turn'
   [s3]='large bodies on a real server that speaks S3'
@@ -56,6 +57,7 @@ stage_install() {
     eval "$exports" && ctest --test-dir build --no-tests=error --output-on-failure --label-regex install
 }
 stage_long() { scripts/test.sh long; }
+stage_two_builds() { scripts/two_builds.sh; }
 stage_storm() { scripts/chaos.sh --minutes 1 --seed 1; }
 stage_cluster() { scripts/chaos.sh --cluster --minutes 1 --seed 2 --only broker_killed; }
 stage_s3() { configure && scripts/test.sh s3; }
