@@ -73,6 +73,8 @@ check_tools() {
   mkdir -p /usr/local/libexec/skald && cp by_pkg_config /usr/local/libexec/skald/payments
   systemd-analyze verify --man=no "${units[@]}" || die 'a unit is wrong'
   for unit in "${units[@]}"; do
+    ! grep -q '^Restart=' "${unit/@payments/@}" || grep -qx 'StartLimitIntervalSec=0' "${unit/@payments/@}" ||
+      die "$unit stays down when it is restarted by hand too often"
     [[ $unit == *.timer ]] || systemd-analyze security --no-pager --offline=yes --threshold=25 "$unit" >security.log ||
       { cat security.log >&2 && die "$unit has more rights than it needs"; }
   done
