@@ -9,10 +9,11 @@ readonly self root made=$root/build/packages
 release=
 test=
 conan=
+show=
 
 usage() {
   cat <<'USAGE'
-usage: scripts/packages.sh [--release bookworm|trixie] [--test]
+usage: scripts/packages.sh [--release bookworm|trixie] [--test | --show-version]
        scripts/packages.sh --conan
 
 Builds libskald0.1, libskald-dev, skald-tools and skald-doc of what is in this tree, looks at them with lintian, and puts
@@ -22,6 +23,7 @@ them into build/packages/RELEASE.
                 which must have lintian, dpkg-dev, and what packaging/debian/control names under Build-Depends
   --test        also installs them in another bare root of that release: a program is built there by find_package and by
                 pkg-config and run, the packages are upgraded from an older version, and purged. Needs --release
+  --show-version   says which version the packages would have, and builds nothing
   --conan       Conan's package instead, on this machine's own libraries (scripts/setup.sh): built, and README.md's program
                 with it, by a Conan that pip installs in build/packages
   --help        this text
@@ -40,6 +42,7 @@ parse() {
       -h | --help) usage && exit 0 ;;
       --test) test=1 ;;
       --conan) conan=1 ;;
+      --show-version) show=1 ;;
       --release)
         [[ ${2-} == bookworm || ${2-} == trixie ]] || die '--release is bookworm or trixie'
         release=$2 && shift
@@ -60,6 +63,25 @@ find_version() {
     die "packaging/debian/control has no package libskald${version%.*}: the soname has changed"
 }
 
+# What apt goes by, which passes over a package whose version is installed: each commit has one of its own, the later the greater,
+# between the releases; and each Debian, since the libraries of C++ that it is built on have other ABIs there.
+find_package_version() {
+  local git=(git --no-optional-locks -C "$root") at of lead='~git'
+  case $release in
+    bookworm) of=deb12 ;;
+    trixie) of=deb13 ;;
+    *) of=$(. /etc/os-release && printf '%s%s' "${ID/debian/deb}" "${VERSION_ID-}") ;;
+  esac
+  at=$(TZ=UTC0 "${git[@]}" log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd.%h)
+  if [[ $("${git[@]}" status --porcelain --untracked-files=no) ]]; then
+    at=$(date -u +%Y%m%d%H%M%S).${at#*.}+dirty
+  elif [[ $("${git[@]}" tag --points-at HEAD --list "v$version") ]]; then
+    at=
+  fi
+  if "${git[@]}" merge-base --is-ancestor "v$version" HEAD 2>/dev/null; then lead=+git; fi
+  package_version=$version${at:+$lead$at}+$of
+}
+
 # export_tree FOLDER: what git knows, as it is now, with debian/ where dpkg looks for it.
 export_tree() {
   local tree=$1
@@ -67,7 +89,7 @@ export_tree() {
   (cd "$root" && git ls-files -z | while IFS= read -r -d '' f; do [[ ! -e $f ]] || printf '%s\0' "$f"; done |
     tar --null --files-from - -c) | tar -C "$tree" -x
   mv "$tree/packaging/debian" "$tree/debian"
-  printf 'skald (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  %s\n' "$version" \
+  printf 'skald (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  %s\n' "$package_version" \
     'Skald maintainers <skald@skald.dev>' "$(cd "$root" && git log -1 --format=%cD)" >"$tree/debian/changelog"
 }
 
@@ -116,7 +138,7 @@ try_in_root() {
   mkdir "$where/try"
   cp "$made/$name"/*.deb "$root/tests/packages/inside.sh" "$where/try/"
   python3 "$root/tests/docs/pages.py" program "$root" README.md "$where/try/main.cpp"
-  inside "$where" bash /try/inside.sh "$version"
+  inside "$where" bash /try/inside.sh "$version" "$package_version"
   say "tried in a bare $release"
 }
 
@@ -150,6 +172,11 @@ main() {
   find_version
   if [[ $conan ]]; then
     create_conan
+    return
+  fi
+  find_package_version
+  if [[ $show ]]; then
+    printf '%s\n' "$package_version"
     return
   fi
   mkdir -p "$made"

@@ -3,7 +3,8 @@
 # and purges. scripts/packages.sh --test runs it there as root, in a folder with the packages and README.md's program.
 set -euo pipefail
 cd "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")"
-readonly version=$1 older=0.0.9
+readonly version=$1 packaged=$2
+readonly older=$version~git20200101000000.0000000 # a build of an older commit
 
 say() { printf 'packages: %s\n' "$*"; }
 die() {
@@ -26,16 +27,17 @@ make_older() {
   mkdir older
   for package in *.deb; do
     dpkg-deb -R "$package" unpacked
-    sed -i "s/^Version: .*/Version: $older/; s/(= $version)/(= $older)/" unpacked/DEBIAN/control
+    sed -i "s/^Version: .*/Version: $older/; s/(= $packaged)/(= $older)/" unpacked/DEBIAN/control
     dpkg-deb -b unpacked older >/dev/null
     rm -r unpacked
   done
 }
 
 check_version() {
-  local package
+  local package is
   for package in libskald0.1 libskald-dev skald-tools skald-doc; do
-    expect "$package" "^$1\$" dpkg-query -W -f '${Version}' "$package"
+    is=$(dpkg-query -W -f '${Version}' "$package")
+    [[ $is == "$1" ]] || die "$package is of version $is, and should be of $1"
   done
   expect 'the command line' "$version" skald --version
   expect 'the first page' '^# Skald$' head -n 1 /usr/share/doc/skald-doc/README.md
@@ -112,7 +114,7 @@ main() {
   run_programs
   say "programs are built by find_package and pkg-config, and run"
   apt install -y ./*.deb
-  check_version "$version"
+  check_version "$packaged"
   run_programs
   say "upgraded from $older"
   check_tools
