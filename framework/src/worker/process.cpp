@@ -123,6 +123,7 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
     std::mt19937_64 random{seed_()};
     core::backoff const backoff{500ms, 10s};
     std::vector<std::string> applied;
+    bool was_behind = false;  // the schema: what is migrated meanwhile is granted after that
     for (int failures = 1;; ++failures) {
         try {
             if (settings_.migrate)
@@ -141,12 +142,16 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
             return true;
         }
         catch (pqxx::insufficient_privilege const& error) {
-            throw configuration_error{core::in_one_line(error.what()) +
-                                      " (`skald migrate --grant ROLE` grants what a service needs)"};
+            std::string_view const said{error.what()};  // on further lines the functions that it happened in
+            auto const why = std::string{said.substr(0, said.find('\n'))} +
+                             " (`skald migrate --grant ROLE` grants what a service needs)";
+            if (!was_behind) throw configuration_error{why};
+            log_.warning("database.waiting", {{"attempts", failures}, {"error", why}});
         }
         catch (std::exception const& error) {
             auto const why = why_to_wait(settings_.database_url, error);
             if (!why) throw;
+            was_behind = was_behind || dynamic_cast<postgres::schema_behind const*>(&error) != nullptr;
             log_.warning("database.waiting", {{"attempts", failures}, {"error", *why}});
         }
         if (signals.wait(backoff.wait(failures, random)) || stop_.stopped()) return false;

@@ -168,6 +168,23 @@ TEST_CASE_FIXTURE(modest_shop, "skald doctor says what its role may not look at,
     CHECK(skald({"doctor"}, as_role(payments_db)).first == 0);
 }
 
+TEST_CASE_FIXTURE(modest_shop, "a service that waits for the schema waits for its grants too, which come after it")
+{
+    auto& payments = *services()[1];
+    payments_db.ask("DROP TABLE skald.hosted_version; DELETE FROM skald.migration WHERE name = '0018_versions';"
+                    // As if that migration had brought it.
+                    "REVOKE ALL ON skald.hosted FROM " +
+                    role);
+    payments.start();
+    REQUIRE(wait_until([&] { return payments.has_logged("it lacks 0018_versions; run"); }));
+    CHECK(skald({"migrate"}, payments_db.url()).first == 0);
+    auto const told = "permission denied for table hosted (`skald migrate --grant ROLE` grants what a service needs)";
+    CHECK_MESSAGE(wait_until([&] { return payments.has_logged(told) || !payments.is_running(); }), payments.log());
+    CHECK(skald({"migrate", "--grant", role}, payments_db.url()).first == 0);
+    CHECK(wait_until([&] { return payments.has_logged(" worker.started ") || !payments.is_running(); }));
+    CHECK(payments.terminate().code == 0);
+}
+
 TEST_CASE("a grant to a role that is not there says so")
 {
     fresh_database database{"orders"};
