@@ -110,6 +110,9 @@ try : implementation_{std::make_unique<implementation>(given)} {
 catch (configuration_error const&) {
     throw;
 }
+catch (http::address_in_use const&) {  // no mistake in the settings: it may be free later
+    throw;
+}
 catch (std::runtime_error const& error) {
     throw configuration_error{error.what()};
 }
