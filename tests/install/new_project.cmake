@@ -52,6 +52,17 @@ if(NOT text MATCHES "\nname: \"true\"\n")
     message(FATAL_ERROR "to YAML the name of the project true is no text:\n${text}")
 endif()
 
+# Its README.md is followed a second time: the server's volume has kept the first.
+file(STRINGS ${WORK}/shop/README.md stocked REGEX "INSERT INTO stock")
+if(NOT stocked)
+    message(FATAL_ERROR "the README.md of a new project fills no stock")
+endif()
+foreach(line IN LISTS stocked)
+    string(REGEX REPLACE "^.* -c \"([^\"]+)\".*$" "\\1" insert "${line}")
+    run(psql -X -v ON_ERROR_STOP=1 $ENV{DATABASE_URL} -c "CREATE TEMP TABLE stock (item text PRIMARY KEY, free bigint)"
+        -c "${insert}" -c "${insert}")
+endforeach()
+
 foreach(service orders payments shipping)
     run(${WORK}/shop/build/${service}_service --help)
 endforeach()

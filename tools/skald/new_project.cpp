@@ -149,7 +149,7 @@ values values_of(new_project const& project)
         {"run_others", run_others(project)},
         {"stock", for_each_service(project,
                                    "until docker compose exec postgres psql -qU postgres {0} -c \"INSERT INTO stock "
-                                   "VALUES ('tea', 5)\"; do sleep 1; done",
+                                   "VALUES ('tea', 5) ON CONFLICT DO NOTHING\"; do sleep 1; done",
                                    "\n")},
     };
 }
