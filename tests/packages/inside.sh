@@ -60,6 +60,7 @@ run_programs() {
   local program
   for program in ./own/by_cmake ./by_pkg_config; do
     expect "$program" 'libskald\.so\.0\.1' ldd "$program"
+    expect "$program" 'BIND_NOW' readelf --dynamic "$program" # or a libskald that lacks a name is noticed by its deliveries
     expect "$program" 'DATABASE_URL' "$program" --help
     expect "$program" 'SKALD_LANES' env SKALD_LANES=many "$program"
   done
