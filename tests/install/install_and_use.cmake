@@ -68,6 +68,11 @@ foreach(file "skald-package/skald.pc" "CMakeFiles/Export/*/skaldTargets.cmake")
         message(FATAL_ERROR "programs bind what they call of the shared libraries when they call it: no -z,now in ${found}")
     endif()
 endforeach()
+# And what is inline in Skald's headers is each program's own, also while another is loaded.
+file(READ ${WORK}/release/compile_commands.json text)
+if(NOT text MATCHES "-fvisibility-inlines-hidden")
+    message(FATAL_ERROR "the shared libraries export inline functions")
+endif()
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix --config ${BUILD_TYPE})
 
 build_page(README.md readme payments.cpp)

@@ -66,6 +66,17 @@ run_programs() {
   done
 }
 
+# What is inline is each program's own: an older one's must not come into the library, nor the library's into it.
+check_exported() {
+  local library exported
+  for library in /usr/lib/*/libskald*.so; do
+    exported=$(nm --dynamic --defined-only --demangle "$library")
+    grep -q ' T skald::' <<<"$exported" || die "$library exports nothing of Skald's"
+    # Of a template, a table or a static variable there is one in the whole process.
+    ! grep -E ' W skald::[^<(]+[(]' <<<"$exported" || die "$library exports inline functions"
+  done
+}
+
 check_tools() {
   local page
   for page in skald skald-relay skald-saga-list; do expect 'man' "$page" man -l "/usr/share/man/man1/$page.1.gz"; done
@@ -118,6 +129,7 @@ main() {
   check_version "$packaged"
   run_programs
   say "upgraded from $older"
+  check_exported
   check_tools
   make_project
   say 'a project of skald new is built, and its tests pass'

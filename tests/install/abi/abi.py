@@ -132,7 +132,7 @@ class Exported:
             dynamic = ["--dynamic"] if ".so" in library.name else []
             listed = run("nm", *dynamic, "--defined-only", "--extern-only", "--demangle", library)
             for kind, name in re.findall(r"^[0-9a-f]+ (\w) (.+)$", listed, re.MULTILINE):
-                # What is weak is inline: each program has it itself.
+                # What is weak is inline: each program has it itself, and a shared library does not export its own.
                 if kind in "TDBR" or (kind == "V" and " for " in name):
                     found.add(short(name))
         return sorted(name for name in found if self.is_public(name))
