@@ -2,9 +2,11 @@
 #include "transport_kafka_fixture.hpp"
 
 #include "kafka/administration.hpp"
+#include "kafka/progress.hpp"
 
 using namespace skald::test;
 namespace ports = skald::ports;
+namespace kafka = skald::kafka_detail;
 using std::chrono::days;
 
 namespace {
@@ -112,4 +114,61 @@ TEST_CASE("records that do not come are asked for again, and what was never ther
     }));
     CHECK(f.log().has("the records from 1 to before 2 did not come: they are asked for again"));
     CHECK(f.log().has("the records from 3 to before 4 did not come: they are asked for again"));
+}
+
+TEST_CASE("a gap of any length in the numbers of a topic of others holds up no more than what is out")
+{
+    kafka_fixture f;
+    auto const service = f.service(), theirs = "theirs-" + service;
+    f.make_topic(theirs);
+    ports::subscriber who{service, 10};
+    who.handlers = {{"entered", 10, {{.routing_key = "", .exchange = theirs}}}};
+    auto subscription = f.transport().subscribe(who);
+    f.write(theirs, "key", {}, "before");
+    auto const before = collect(*subscription, 1);
+    REQUIRE(before.size() == 1);
+    f.write_in_vain(theirs, kafka::progress::window + 1);
+    f.write(theirs, "key", {}, "after");
+    CHECK(nothing_comes(*subscription));
+    ack_all(*subscription, before);
+    auto const after = collect(*subscription, 1);
+    REQUIRE(after.size() == 1);
+    CHECK(after[0].message.body == "after");
+    ack_all(*subscription, after);
+    subscription.reset();
+    CHECK(nothing_comes(*f.transport().subscribe(who)));
+    CHECK_FALSE(f.log().has("broker.lost"));
+}
+
+TEST_CASE("what Kafka deletes before a process that reads it has come so far is said, and the rest is read")
+{
+    kafka_fixture f;
+    auto options = f.options();
+    // So that it reads a record at a time, and none ahead.
+    options.properties = {{"queued.min.messages", "1"}, {"fetch.message.max.bytes", "1"}};
+    kafka::kafka_transport transport{options, f.log()};
+    auto const service = f.service(), theirs = "theirs-" + service;
+    f.make_topic(theirs);
+    constexpr int count = 10, left = 8;
+    for (int i = 0; i < count; ++i) f.write(theirs, "key", {}, std::to_string(i), days{31});
+    f.set_back(theirs, 0, "skald." + service);
+    ports::subscriber who{service, 10};
+    who.handlers = {{"entered", 1, {{.routing_key = "", .exchange = theirs}}}};
+    auto const subscription = transport.subscribe(who);
+    auto taken = collect(*subscription, 1);
+    REQUIRE(taken.size() == 1);
+    f.delete_before(theirs, left);
+    ack_all(*subscription, taken);
+    int next = 1;  // that has not come
+    for (std::string last = "0"; last != std::to_string(count - 1);) {
+        taken = collect(*subscription, 1);
+        REQUIRE(taken.size() == 1);
+        last = taken[0].message.body;
+        if (last == std::to_string(next)) ++next;
+        ack_all(*subscription, taken);
+    }
+    REQUIRE(next < left);
+    CHECK_MESSAGE(f.log().has("broker.deleted_unread topic=" + theirs + " partition=0 from=" + std::to_string(next) +
+                              " to=" + std::to_string(left - 1)),
+                  f.log().lines());
 }

@@ -58,21 +58,24 @@ public:
         kafka::listener nobody;
         kafka::client producer{RD_KAFKA_PRODUCER, {{"bootstrap.servers", options().brokers}}, nobody};
         produce(producer, topic, key, headers, value, age);
+        flush(producer);
     }
 
     /// As write(): then the next record has not the next number, which the transaction's end has.
     void write_in_transaction(std::string const& topic, core::header_list const& headers, std::string const& value)
     {
-        kafka::listener nobody;
-        kafka::client producer{
-            RD_KAFKA_PRODUCER, {{"bootstrap.servers", options().brokers}, {"transactional.id", topic}}, nobody};
-        auto const begins = [&] {
-            return kafka::error_ptr{rd_kafka_init_transactions(producer.raw(), 10'000)} == nullptr;
-        };
-        REQUIRE(wait_until(begins));
-        REQUIRE(kafka::error_ptr{rd_kafka_begin_transaction(producer.raw())} == nullptr);
-        produce(producer, topic, "key", headers, value, {});
-        REQUIRE(kafka::error_ptr{rd_kafka_commit_transaction(producer.raw(), 10'000)} == nullptr);
+        auto const producer = begin_transaction(topic);
+        produce(*producer, topic, "key", headers, value, {});
+        REQUIRE(kafka::error_ptr{rd_kafka_commit_transaction(producer->raw(), 10'000)} == nullptr);
+    }
+
+    /// So many records that nobody is given.
+    void write_in_vain(std::string const& topic, std::int64_t count)
+    {
+        auto const producer = begin_transaction(topic);
+        for (std::int64_t i = 0; i < count; ++i) produce(*producer, topic, "key", {}, "aborted", {});
+        flush(*producer);
+        REQUIRE(kafka::error_ptr{rd_kafka_abort_transaction(producer->raw(), 10'000)} == nullptr);
     }
 
     static void produce(kafka::client& producer, std::string const& topic, std::string const& key,
@@ -88,15 +91,20 @@ public:
                               RD_KAFKA_V_TIMESTAMP(at.time_since_epoch().count()), RD_KAFKA_V_HEADERS(made.release()),
                               RD_KAFKA_V_VALUE(const_cast<char*>(value.data()), value.size()), RD_KAFKA_V_END);
         REQUIRE(error == RD_KAFKA_RESP_ERR_NO_ERROR);
+    }
+
+    static void flush(kafka::client& producer)
+    {
         REQUIRE(rd_kafka_flush(producer.raw(), 10'000) == RD_KAFKA_RESP_ERR_NO_ERROR);
     }
 
-    /// Where the service's group begins.
-    void set_back(std::string const& topic, std::int64_t offset)
+    /// Where the group begins, which has the topic's name unless one is given.
+    void set_back(std::string const& topic, std::int64_t offset, std::string const& group = {})
     {
         kafka::listener nobody;
-        kafka::client operator_{
-            RD_KAFKA_CONSUMER, {{"bootstrap.servers", options().brokers}, {"group.id", topic}}, nobody};
+        kafka::client operator_{RD_KAFKA_CONSUMER,
+                                {{"bootstrap.servers", options().brokers}, {"group.id", group.empty() ? topic : group}},
+                                nobody};
         auto const list = kafka::make_list();
         rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), 0)->offset = offset;
         REQUIRE(
@@ -163,6 +171,17 @@ public:
     recording_logger& log() { return log_; }
 
 private:
+    std::unique_ptr<kafka::client> begin_transaction(std::string const& topic)
+    {
+        auto producer = std::make_unique<kafka::client>(
+            RD_KAFKA_PRODUCER,
+            kafka::property_list{{"bootstrap.servers", options().brokers}, {"transactional.id", topic}}, nobody_);
+        REQUIRE(wait_until(
+            [&] { return kafka::error_ptr{rd_kafka_init_transactions(producer->raw(), 10'000)} == nullptr; }));
+        REQUIRE(kafka::error_ptr{rd_kafka_begin_transaction(producer->raw())} == nullptr);
+        return producer;
+    }
+
     static bool is_done(rd_kafka_queue_t* answers)
     {
         kafka::event_ptr const answer{rd_kafka_queue_poll(answers, 60'000)};
@@ -172,6 +191,7 @@ private:
     // KAFKA_TEST_PORTS: where the node listens for what comes through the proxy, and where it says that it does.
     tcp_proxy proxy_{"127.0.0.1", port_of("KAFKA_TEST_PORTS", 0), port_of("KAFKA_TEST_PORTS", 1)};
     recording_logger log_;
+    kafka::listener nobody_;
     int services_{};
     std::unique_ptr<kafka::kafka_transport> transport_;
 };

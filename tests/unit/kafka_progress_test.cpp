@@ -90,6 +90,43 @@ TEST_CASE("what is nobody's holds nothing up")
     CHECK(p.head() == 6);
 }
 
+TEST_CASE("a gap of any length holds nothing up where nothing is out, and waits for what is")
+{
+    progress p{0, ""};
+    p.hand_out(0);
+    constexpr std::int64_t far = 10 * progress::window;
+    p.pass_gap(far);
+    CHECK(p.head() == 0);
+    CHECK_FALSE(p.has_room(far));
+    p.settle(0);
+    p.pass_gap(far);
+    CHECK(p.head() == far);
+    CHECK(p.next() == far);
+    CHECK(p.has_room(far));
+    p.pass_gap(far - 1);  // which is none
+    CHECK(p.next() == far);
+}
+
+TEST_CASE("what was settled of records that are gone is forgotten with them")
+{
+    progress settled{0, ""};
+    for (std::int64_t i = 0; i < 4; ++i) settled.hand_out(i);
+    for (std::int64_t i : {1, 3}) settled.settle(i);
+    auto next = reread(settled);
+    SUBCASE("when a later one is handed out")
+    {
+        next.hand_out(3 * progress::window);
+    }
+    SUBCASE("when it is known that a later one is the next")
+    {
+        next.pass_gap(3 * progress::window);
+    }
+    CHECK(next.head() == 3 * progress::window);
+    CHECK(reread(next).head() == next.head());
+    CHECK_FALSE(reread(next).is_settled(next.head()));
+    CHECK(next.text().size() < 20);
+}
+
 TEST_CASE("the window ends where the text would become too long, and it never does")
 {
     progress p{0, ""};

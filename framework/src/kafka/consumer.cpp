@@ -163,19 +163,21 @@ void consumer::open(rd_kafka_topic_partition_t& one)
         throw client_lost{"the service `" + settings_.who.service + "` belongs to another database (" +
                           std::string{database} + ") in this Kafka: is DATABASE_URL the right one?"};
     text.remove_prefix(std::min(database.size() + 1, text.size()));
+    say_what_was_deleted(one, low);
     // A topic that was made anew has nothing of what was committed of the old one.
-    bool const is_known = one.offset >= low && one.offset <= high;
+    bool const is_known = one.offset >= 0 && one.offset <= high;
     if (!is_known) {
-        say_what_was_deleted(one, low);
         if (low < high) refuse_to_guess(one, low);
         one.offset = low;
     }
+    progress done{one.offset, is_known ? text : ""};
+    done.pass_gap(low);
+    one.offset = done.head();
 
     queue_ptr records{rd_kafka_queue_get_partition(client_.raw(), one.topic, one.partition)};
     rd_kafka_queue_forward(records.get(), nullptr);  // so that they wait there until there is room
     client_.wake_for(records.get());
-    auto const at = partitions_.insert_or_assign(
-        place_of(one), partition{progress{one.offset, is_known ? text : ""}, std::move(records)});
+    auto const at = partitions_.insert_or_assign(place_of(one), partition{std::move(done), std::move(records)});
     // Before any is handed out: one that ends this process must be counted.
     std::size_t ahead = 0;
     for (std::size_t i = 0; i < routes_.size(); ++i) ahead += routes_[i].prefetch;

@@ -119,6 +119,7 @@ private:
     bool has_room() const;
     bool take_of(place const& where, partition& of, std::vector<ports::delivery>& into);
     bool take_next(place const& where, partition& of, std::vector<ports::delivery>& into);
+    bool wait_to_begin_anew(place const& where, partition const& of);
     void take_again(std::vector<ports::delivery>& into);
     static bool may_go_out(partition const& of, std::size_t copies, int returns);
     bool has_suspect_waiting(place const& where) const;

@@ -81,11 +81,13 @@ bool consumer::take_next(place const& where, partition& of, std::vector<ports::d
         if (raw == nullptr) return false;
         of.next = record_ptr{raw, rd_kafka_message_destroy};
     }
+    if (of.next->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET) return wait_to_begin_anew(where, of);
     if (of.next->err != RD_KAFKA_RESP_ERR_NO_ERROR)
         throw kafka_error{rd_kafka_message_errstr(std::exchange(of.next, nullptr).get())};
     auto const offset = of.next->offset;
     if (offset < of.done.next()) throw client_lost{where.first + " has begun anew: it was made again"};
     ask_for_missing(where, of.done.next(), offset);
+    of.done.pass_gap(offset);
     if (!of.done.has_room(offset)) return false;
     auto const as = routes_.read(*of.next);
     if (as.to.empty() || of.done.is_settled(offset)) {
@@ -107,6 +109,16 @@ bool consumer::take_next(place const& where, partition& of, std::vector<ports::d
         into.push_back(hand_over({where, record, to, returns}, as));
     }
     return true;
+}
+
+// What would come next is not there any more, or not yet: a limit of retention has overtaken this process, or the topic
+// was made again. open() says which. What is out could not come a second time: it is waited for.
+bool consumer::wait_to_begin_anew(place const& where, partition const& of)
+{
+    if (!of.copies.empty()) return false;
+    auto const why = where.first + ": " + rd_kafka_message_errstr(of.next.get());
+    if (!joins_until_) commit(true);
+    throw client_lost{why};
 }
 
 // Each record of the service's topics has the number after the one before, unless somebody writes transactions there.

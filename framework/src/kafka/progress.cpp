@@ -82,6 +82,7 @@ void progress::hand_out(std::int64_t offset)
     if (offset < next_) return;
     out_.insert(offset);
     next_ = offset + 1;
+    forget_settled();
 }
 
 void progress::pass(std::int64_t offset)
@@ -89,6 +90,13 @@ void progress::pass(std::int64_t offset)
     if (offset < next_) return;
     settled_.insert(offset);
     next_ = offset + 1;
+    forget_settled();
+}
+
+void progress::pass_gap(std::int64_t offset)
+{
+    if (!out_.empty() || offset <= next_) return;
+    next_ = offset;
     forget_settled();
 }
 

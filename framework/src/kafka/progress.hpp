@@ -57,6 +57,9 @@ public:
     /// It is nobody's, or settled already.
     void pass(std::int64_t offset);
 
+    /// `offset` is the next that there is. Where nothing is out, the head is there then, however far that is.
+    void pass_gap(std::int64_t offset);
+
     void settle(std::int64_t offset);
 
     /// It is to be handed out once more.

@@ -16,7 +16,7 @@ using fixed_property = std::pair<std::string_view, std::string_view>;
 inline constexpr std::array<fixed_property, 7> fixed_for_consumers{
     {{"enable.auto.commit", "false"},
      {"enable.auto.offset.store", "false"},
-     {"auto.offset.reset", "earliest"},
+     {"auto.offset.reset", "error"},  // and none is passed over in silence
      {"allow.auto.create.topics", "false"},
      {"enable.partition.eof", "false"},
      {"partition.assignment.strategy", "cooperative-sticky"},
