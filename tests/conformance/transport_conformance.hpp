@@ -17,6 +17,7 @@
     TEST_CASE_TEMPLATE_INVOKE(transport_receipts, fixture);                                                            \
     TEST_CASE_TEMPLATE_INVOKE(transport_refusals, fixture);                                                            \
     TEST_CASE_TEMPLATE_INVOKE(transport_barred, fixture);                                                              \
+    TEST_CASE_TEMPLATE_INVOKE(transport_replies, fixture);                                                             \
     TEST_CASE_TEMPLATE_INVOKE(transport_handlers, fixture);                                                            \
     TEST_CASE_TEMPLATE_INVOKE(transport_acks, fixture);                                                                \
     TEST_CASE_TEMPLATE_INVOKE(transport_requeues, fixture);                                                            \

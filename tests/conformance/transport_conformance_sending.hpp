@@ -309,6 +309,33 @@ TEST_CASE_TEMPLATE_DEFINE("an exchange that takes nothing bars its own messages 
     CHECK(collect_ids(*subscription, 4) == std::set<std::string>{"a", "b", "c", "d"});
 }
 
+TEST_CASE_TEMPLATE_DEFINE("a reply to nowhere waits for nobody, and its neighbours are confirmed", Fixture,
+                          transport_replies)
+{
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
+    std::string nowhere = "no-queue-" + service;
+    SUBCASE("whose name a queue may have") {}
+    SUBCASE("whose name is no topic's")
+    {
+        nowhere += "/of nobody's";
+    }
+    auto reply = message_for(nowhere, "reply");
+    reply.headers.emplace_back("skald-exchange", "");
+    auto const receipts = publish(*publisher, batch({message_for(service, "a"), reply, message_for(service, "b")}));
+    REQUIRE(receipts.size() == 3);
+    for (int n : {0, 2}) CHECK(receipts[static_cast<std::size_t>(n)].status == publish_status::confirmed);
+    // The memory double has them all, for its test to see.
+    bool const is_caught = requires
+    {
+        Fixture::catches_replies;
+    };
+    CHECK(receipts[1].status == (is_caught ? publish_status::confirmed : publish_status::returned));
+    CHECK(collect_ids(*subscription, 2) == std::set<std::string>{"a", "b"});
+}
+
 TEST_CASE_TEMPLATE_DEFINE("a message comes once to each handler that is bound to its key, and to no other", Fixture,
                           transport_handlers)
 {

@@ -10,6 +10,8 @@ using namespace skald::test;
 class memory_fixture
 {
 public:
+    static constexpr bool catches_replies = true;
+
     skald::ports::transport& transport() { return transport_; }
     std::string service() { return "service-" + std::to_string(++services_); }
     void go_down() { transport_.go_down(); }

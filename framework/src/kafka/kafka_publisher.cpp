@@ -32,26 +32,20 @@ property_list properties_of(property_list all)
     return made;
 }
 
-struct target
-{
-    std::string topic;
-    bool is_foreign{};
-};
-
 // A message that names an exchange is for a topic of others: that one, or, with an empty name, the one of its
-// destination.
+// destination, as a queue on RabbitMQ's default exchange.
 target target_of(core::message const& m)
 {
     auto const exchange = core::find_header(m.headers, core::header::exchange);
-    if (!exchange || *exchange == "skald") return {topic_of(m.destination), false};
-    return {std::string{exchange->empty() ? std::string_view{m.destination} : *exchange}, true};
+    if (!exchange || *exchange == "skald") return {topic_of(m.destination)};
+    if (exchange->empty()) return {m.destination};
+    return {std::string{*exchange}, publish_status::barred};
 }
 
 // Where the topic does not exist, or does no longer.
-ports::receipt no_topic(std::int64_t row, std::string const& topic, bool is_foreign, std::string const& why = {})
+ports::receipt no_topic(std::int64_t row, target const& to, std::string const& why = {})
 {
-    auto const status = is_foreign ? publish_status::barred : publish_status::returned;
-    return {row, status, "Kafka has no topic `" + topic + "`" + (why.empty() ? "" : ": " + why)};
+    return {row, to.if_missing, "Kafka has no topic `" + to.topic + "`" + (why.empty() ? "" : ": " + why)};
 }
 
 bool says_no_topic(rd_kafka_resp_err_t error)
@@ -118,7 +112,7 @@ void kafka_publisher::serve()
         if (!client_->doubt().empty()) client_->ask(answer_within);
         auto const late =
             std::ranges::find_if(sent_, [now = clock::now()](auto const& one) { return one.second.until <= now; });
-        if (late != sent_.end()) throw kafka_error{"no confirm from " + late->second.topic + " in time"};
+        if (late != sent_.end()) throw kafka_error{"no confirm from " + late->second.to.topic + " in time"};
     }
     catch (std::exception const& error) {
         lose(error.what());
@@ -140,18 +134,18 @@ void kafka_publisher::delivered(rd_kafka_message_t const& report)
     sent_.erase(one.number);
     if (report.err == RD_KAFKA_RESP_ERR_NO_ERROR) {
         if (has_place_of_its_own(report)) return receipts_.push_back({one.row, publish_status::confirmed, {}});
-        receipts_.push_back({one.row, publish_status::unresolved, one.topic + ": confirmed without a new offset"});
+        receipts_.push_back({one.row, publish_status::unresolved, one.to.topic + ": confirmed without a new offset"});
         // Of a topic that was made again no offset is new until there are as many as in the old one. The next producer
         // knows of none, and begins with a sequence of its own.
-        throw kafka_error{one.topic + ": a message was confirmed without a new offset"};
+        throw kafka_error{one.to.topic + ": a message was confirmed without a new offset"};
     }
     std::string const why = rd_kafka_err2str(report.err);
     if (says_no_topic(report.err)) {
-        topics_.erase(one.topic);
-        receipts_.push_back(no_topic(one.row, one.topic, one.is_foreign, why));
+        topics_.erase(one.to.topic);
+        receipts_.push_back(no_topic(one.row, one.to, why));
         return;
     }
-    receipts_.push_back({one.row, status_of(report), one.topic + ": " + why});
+    receipts_.push_back({one.row, status_of(report), one.to.topic + ": " + why});
 }
 
 // One question for all that are not known. It creates none.
@@ -185,17 +179,17 @@ void kafka_publisher::send_one(ports::outgoing const& one, clock::time_point unt
     while (client_) {
         auto const to = target_of(one.message);
         if (!topics_.contains(to.topic)) {
-            receipts_.push_back(no_topic(one.row, to.topic, to.is_foreign, why_no_topic(to.topic)));
+            receipts_.push_back(no_topic(one.row, to, why_no_topic(to.topic)));
             return;
         }
         auto const number = ++last_number_;
-        auto& entry = sent_.emplace(number, sent{number, one.row, to.topic, to.is_foreign, until}).first->second;
+        auto& entry = sent_.emplace(number, sent{number, one.row, to, until}).first->second;
         auto const error = enqueue(one, entry);
         if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
         sent_.erase(number);
         if (says_no_topic(error)) {
             topics_.erase(to.topic);
-            receipts_.push_back(no_topic(one.row, to.topic, to.is_foreign, rd_kafka_err2str(error)));
+            receipts_.push_back(no_topic(one.row, to, rd_kafka_err2str(error)));
             return;
         }
         if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL) {
@@ -215,7 +209,7 @@ rd_kafka_resp_err_t kafka_publisher::enqueue(ports::outgoing const& one, sent& e
     auto headers = write_headers(one.message);
     std::array<rd_kafka_vu_t, 6> v{};
     v[0].vtype = RD_KAFKA_VTYPE_TOPIC;
-    v[0].u.cstr = entry.topic.c_str();
+    v[0].u.cstr = entry.to.topic.c_str();
     v[1].vtype = RD_KAFKA_VTYPE_VALUE;
     v[1].u.mem = {const_cast<char*>(one.message.body.data()), one.message.body.size()};
     v[2].vtype = RD_KAFKA_VTYPE_MSGFLAGS;

@@ -18,6 +18,13 @@
 
 namespace skald::kafka_detail {
 
+/// Where a message goes.
+struct target
+{
+    std::string topic;
+    ports::publish_status if_missing{ports::publish_status::returned};
+};
+
 class kafka_publisher final : public ports::publisher, private listener
 {
 public:
@@ -41,8 +48,7 @@ private:
     {
         std::uint64_t number{};
         std::int64_t row{};
-        std::string topic;
-        bool is_foreign{};
+        target to;
         clock::time_point until;
     };
 
