@@ -93,6 +93,20 @@ TEST_CASE("a consumer that has found nothing more asks again only when it is tol
     CHECK(one.take().size() == 1);
 }
 
+TEST_CASE("what would act if it were sent again is dropped from what SQL wrote into an inbox")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    bare_consumer one{f, service};
+    f.db().run("INSERT INTO skald.inbox (queue, message_id, type, content_type, headers, body) VALUES ('" + service +
+               R"(', 'm', 't', '', '[["CC", "x"], ["skald-exchange", "x"], ["left", "y"]]', ''))");
+    one.with.look_again();
+    auto const taken = one.take();
+    REQUIRE(taken.size() == 1);
+    CHECK(taken[0].problem == "");
+    CHECK(taken[0].message.headers == skald::core::header_list{{"left", "y"}});
+}
+
 TEST_CASE("what a consumer had that is gone comes again at once, to another")
 {
     inbox_fixture f;

@@ -212,52 +212,6 @@ TEST_CASE("nothing runs beside what came back most often")
     CHECK(collect_ids(*subscription, 1) == std::set<std::string>{"new"});
 }
 
-TEST_CASE("a record that Skald has not written comes with its problem, and its partition goes on")
-{
-    kafka_fixture f;
-    auto const service = f.service();
-    auto const subscription = f.transport().subscribe({service, 10});
-    f.write("skald." + service, "key", {{"x", "y"}}, "\xff\x00");
-    f.write("skald." + service, "", {}, "");
-    send(f, batch({message_for(service)}));
-    auto const all = collect(*subscription, 3);
-    REQUIRE(all.size() == 3);
-    for (int i : {0, 1}) {
-        CHECK(all[static_cast<std::size_t>(i)].problem.find("Skald has not written this record") != std::string::npos);
-        CHECK(all[static_cast<std::size_t>(i)].message.destination == service);
-    }
-    CHECK(all[0].message.headers == skald::core::header_list{{"x", "y"}});
-    CHECK(all[2].problem == "");
-    ack_all(*subscription, all);
-}
-
-TEST_CASE("a topic of others comes to the handlers that are bound to it, with the record's key as a header")
-{
-    kafka_fixture f;
-    auto const service = f.service(), theirs = "theirs-" + service;
-    f.make_topic(theirs);
-    ports::subscriber who{service, 10};
-    who.handlers = {{"entered", 10, {{.routing_key = "", .exchange = theirs}}}, {"audit", 10, {{"#", theirs}}}};
-    auto const subscription = f.transport().subscribe(who);
-    f.write(theirs, "order-7", {{"content-type", "application/json"}, {"ce_id", "e1"}, {"skald-message-key", "x"}},
-            "{}");
-    auto const all = collect(*subscription, 2);
-    REQUIRE(all.size() == 2);
-    std::set<std::string> handlers;
-    for (auto const& one : all) {
-        handlers.insert(one.handler);
-        CHECK(one.message.destination == service + ".on." + one.handler);
-        CHECK(one.message.content_type == "application/json");
-        CHECK(one.message.body == "{}");
-        CHECK(one.message.headers == skald::core::header_list{{"cloudEvents:id", "e1"}, {"kafka-key", "order-7"}});
-    }
-    CHECK(handlers == std::set<std::string>{"entered", "audit"});
-    // Of two copies, only both together are the record.
-    subscription->ack(all[0].tag);
-    ack_all(*subscription, all);
-    CHECK(nothing_comes(*subscription));
-}
-
 TEST_CASE("no topic is made by sending, nor where this process may make none")
 {
     kafka_fixture f;

@@ -248,6 +248,19 @@ TEST_CASE("what is tried again keeps the key of its first try, whatever the outb
     CHECK(b.service.db.one("SELECT count(*) FROM entry") == "2");
 }
 
+TEST_CASE("a message with more headers than could be sent again is parked, and never run")
+{
+    books b;
+    auto m = paid("a", 5);
+    for (auto const* name : {"x", "y", "z"}) m.set(name, std::string(42'970, 'x'));
+    b.failures = 1;
+    b.tell(m);
+    CHECK(b.comes_to(parked, "payment-created|||malformed"));
+    CHECK(b.service.db.one("SELECT error FROM skald.parked").find("could never be tried again: its headers need") !=
+          std::string::npos);
+    CHECK(b.runs == 0);
+}
+
 TEST_CASE("a rejection is recorded, its writes are gone, and nothing follows")
 {
     books b;

@@ -309,6 +309,15 @@ TEST_CASE("only the headers that Skald adds to what it sends again are dropped")
     CHECK(core::find_header(m.headers, "tenant") == "acme");
 }
 
+TEST_CASE("what would act if it were sent again is dropped, and nothing else")
+{
+    auto m = a_message();
+    auto const before = m.headers;
+    for (auto const* name : {"x-death", "CC", "BCC", "skald-exchange"}) m.headers.emplace_back(name, "x");
+    core::drop_headers_that_act(m);
+    CHECK(m.headers == before);
+}
+
 TEST_CASE("a handler's destination names it, and only to its service")
 {
     CHECK(core::handler_of(core::handler_destination("books", "paid"), "books") == "paid");

@@ -273,6 +273,12 @@ void drop_words_of_ours(message& m)
     std::erase_if(m.headers, [&](auto const& one) { return std::ranges::find(ours, one.first) != ours.end(); });
 }
 
+void drop_headers_that_act(message& m)
+{
+    std::erase_if(m.headers,
+                  [](auto const& one) { return one.first == header::exchange || is_brokers_own_header(one.first); });
+}
+
 void restore_properties(message& m)
 {
     auto const take = [&m](std::string_view name, std::string& into) {

@@ -61,6 +61,10 @@ std::variant<accepted_message, refused_message> read_foreign(message const& rece
 /// come over Skald's exchange. Whoever may publish elsewhere must not name the key.
 void drop_words_of_ours(message& m);
 
+/// Takes out of what was received the headers that would act if it were sent again: brokers' own, and the name of an
+/// exchange. The transport does, before anything else reads it.
+void drop_headers_that_act(message& m);
+
 /// Gives a message that is sent again the id and the type that it came with.
 void restore_properties(message& m);
 

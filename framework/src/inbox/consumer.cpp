@@ -151,6 +151,7 @@ ports::delivery consumer::read(pqxx::row const& row)
     made.message.body = core::from_hex(row["body"].c_str());
     try {
         made.message.headers = postgres::read_fields(row["headers"].c_str());
+        core::drop_headers_that_act(made.message);
     }
     catch (std::exception const& error) {
         made.problem = "its headers are no array of pairs of text: " + core::storable_text(error.what());

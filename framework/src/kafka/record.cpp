@@ -44,6 +44,22 @@ core::header_list all_headers(rd_kafka_message_t const& record)
     return all;
 }
 
+std::string why_not_ours(core::header_list const& headers)
+{
+    for (std::size_t i = 0; i < properties.size(); ++i)
+        if (headers.size() <= i || headers[i].first != properties[i])
+            return "Skald has not written this record: its header " + std::to_string(i + 1) + " is not `" +
+                   std::string{properties[i]} + "`";
+    return {};
+}
+
+void take_properties(core::message& m)
+{
+    std::array const into{&m.destination, &m.id, &m.type, &m.content_type};
+    for (std::size_t i = 0; i < into.size(); ++i) *into[i] = std::move(m.headers[i].second);
+    m.headers.erase(m.headers.begin(), m.headers.begin() + properties.size());
+}
+
 std::string bytes(void const* data, std::size_t size)
 {
     return data == nullptr ? std::string{} : std::string{static_cast<char const*>(data), size};
@@ -91,16 +107,9 @@ read_record read_own(rd_kafka_message_t const& record)
     read_record made;
     made.message.headers = all_headers(record);
     made.message.body = bytes(record.payload, record.len);
-    auto& headers = made.message.headers;
-    for (std::size_t i = 0; i < properties.size(); ++i)
-        if (headers.size() <= i || headers[i].first != properties[i]) {
-            made.problem = "Skald has not written this record: its header " + std::to_string(i + 1) + " is not `" +
-                           std::string{properties[i]} + "`";
-            return made;
-        }
-    std::array const into{&made.message.destination, &made.message.id, &made.message.type, &made.message.content_type};
-    for (std::size_t i = 0; i < into.size(); ++i) *into[i] = std::move(headers[i].second);
-    headers.erase(headers.begin(), headers.begin() + properties.size());
+    made.problem = why_not_ours(made.message.headers);
+    if (made.problem.empty()) take_properties(made.message);
+    core::drop_headers_that_act(made.message);
     return made;
 }
 
@@ -118,6 +127,7 @@ core::message read_foreign(rd_kafka_message_t const& record)
     }
     if (record.key != nullptr) made.headers.emplace_back(kafka_key, bytes(record.key, record.key_len));
     core::drop_words_of_ours(made);
+    core::drop_headers_that_act(made);
     return made;
 }
 

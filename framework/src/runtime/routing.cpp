@@ -2,6 +2,7 @@
 
 #include "core/assert.hpp"
 #include "core/body_reference.hpp"
+#include "transports/message_limits.hpp"
 
 #include <skald/detail/data.hpp>
 #include <skald/errors.hpp>
@@ -126,6 +127,8 @@ task route(ports::delivery d, std::string_view service, registry const& steps, c
     if (!t.delivery.handler.empty()) {  // its senders know nothing of Skald, and sign nothing
         if (!t.delivery.problem.empty()) t.purpose = unreadable_message{"malformed", t.delivery.problem};
         else if (auto wrong = wrong_reference(t); !wrong.empty()) t.purpose = unreadable_message{"malformed", wrong};
+        else if (auto why = transports::why_never_again(t.delivery.message); !why.empty())
+            t.purpose = unreadable_message{"malformed", "it could never be tried again: " + why};
         else route_handled(t, service, steps);
         return t;
     }

@@ -1,5 +1,8 @@
 #include "transports/message_limits.hpp"
 
+#include "core/foreign_message.hpp"
+#include "core/text.hpp"
+
 #include <string_view>
 #include <utility>
 
@@ -9,6 +12,9 @@ namespace {
 constexpr std::size_t name_bytes_max = 255;
 constexpr std::size_t headers_bytes_max = 128 * 1024 - 2048;
 constexpr std::size_t body_bytes_max = 16 * 1024 * 1024;
+
+// What core::write_again() adds: a key, a scope, an id and a type, and two counts.
+constexpr std::size_t added_bytes_max = 1024;
 
 std::string too_long(std::string_view field, std::string const& value)
 {
@@ -41,6 +47,19 @@ std::string why_never_sent(core::message const& message)
     if (needed > headers_bytes_max) return "its headers need " + std::to_string(needed) + " bytes";
     if (message.body.size() > body_bytes_max) return "its body has " + std::to_string(message.body.size()) + " bytes";
     return {};
+}
+
+std::string why_never_again(core::message const& received)
+{
+    core::message again{received.destination, received.id, received.type, received.content_type, {}, {}};
+    // The outbox has text, in which another byte is four.
+    for (auto const& [name, value] : received.headers)
+        again.headers.emplace_back(core::storable_text(name, 4 * name.size()),
+                                   core::storable_text(value, 4 * value.size()));
+    again.headers.emplace_back("added", std::string(added_bytes_max, ' '));
+    auto const reply_to = core::find_header(received.headers, core::header::reply_to).value_or("");
+    auto why = too_long("reply-to", std::string{reply_to});
+    return why.empty() ? why_never_sent(again) : why;
 }
 
 }  // namespace skald::transports
