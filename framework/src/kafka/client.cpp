@@ -24,6 +24,14 @@ bool is_gone(rd_kafka_resp_err_t error)
            error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
 }
 
+std::vector<std::string> names_in(struct rd_kafka_metadata const& answer)
+{
+    std::vector<std::string> all;
+    for (int i = 0; i < answer.topic_cnt; ++i)
+        if (answer.topics[i].err == RD_KAFKA_RESP_ERR_NO_ERROR) all.emplace_back(answer.topics[i].topic);
+    return all;
+}
+
 }  // namespace
 
 client::client(rd_kafka_type_t kind, property_list const& properties, listener& told)
@@ -151,10 +159,10 @@ void client::poll()
     if (!fatal_.empty()) throw client_lost{fatal_};
 }
 
-metadata_ptr client::metadata(bool of_all, std::chrono::milliseconds timeout)
+metadata_ptr client::metadata(bool of_all, std::chrono::milliseconds timeout, rd_kafka_topic_t* of)
 {
     struct rd_kafka_metadata const* answer = nullptr;
-    auto const error = rd_kafka_metadata(raw_, of_all ? 1 : 0, nullptr, &answer, static_cast<int>(timeout.count()));
+    auto const error = rd_kafka_metadata(raw_, of_all ? 1 : 0, of, &answer, static_cast<int>(timeout.count()));
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
         throw kafka_error{"no broker answers at " + brokers_ + ": " +
                           (doubt_.empty() ? rd_kafka_err2str(error) : doubt_)};
@@ -186,11 +194,14 @@ void client::ask(std::chrono::milliseconds timeout)
 
 std::vector<std::string> client::topics(std::chrono::milliseconds timeout)
 {
-    auto const answer = metadata(true, timeout);
-    std::vector<std::string> all;
-    for (int i = 0; i < answer->topic_cnt; ++i)
-        if (answer->topics[i].err == RD_KAFKA_RESP_ERR_NO_ERROR) all.emplace_back(answer->topics[i].topic);
-    return all;
+    return names_in(*metadata(true, timeout));
+}
+
+bool client::has_topic(std::string const& name, std::chrono::milliseconds timeout)
+{
+    topic_ptr const asked{rd_kafka_topic_new(raw_, name.c_str(), nullptr)};
+    if (!asked) return false;
+    return !names_in(*metadata(false, timeout, asked.get())).empty();
 }
 
 }  // namespace skald::kafka_detail

@@ -68,11 +68,14 @@ public:
     /// Asks any broker that answers within `timeout`, and so settles the doubt. Throws kafka_error if none does.
     void ask(std::chrono::milliseconds timeout);
 
-    /// The brokers, and with `of_all` every topic that this user may see; likewise. Makes none.
-    metadata_ptr metadata(bool of_all, std::chrono::milliseconds timeout);
+    /// The brokers, and with `of_all` every topic that this user may see, or that one; likewise. Makes none.
+    metadata_ptr metadata(bool of_all, std::chrono::milliseconds timeout, rd_kafka_topic_t* of = nullptr);
 
     /// Every topic that this user may see, likewise.
     std::vector<std::string> topics(std::chrono::milliseconds timeout);
+
+    /// Whether it is one of these, likewise; only that is asked for. librdkafka keeps its name, also if there is none.
+    bool has_topic(std::string const& name, std::chrono::milliseconds timeout);
 
     /// Asks the leader of a partition. Throws kafka_error if it does not answer within `timeout`.
     extent extent_of(place const& where, std::chrono::milliseconds timeout);

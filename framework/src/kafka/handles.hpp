@@ -42,6 +42,7 @@ using message_ptr = std::unique_ptr<rd_kafka_message_t, destroyer<rd_kafka_messa
 using queue_ptr = std::unique_ptr<rd_kafka_queue_t, destroyer<rd_kafka_queue_destroy>>;
 using event_ptr = std::unique_ptr<rd_kafka_event_t, destroyer<rd_kafka_event_destroy>>;
 using error_ptr = std::unique_ptr<rd_kafka_error_t, destroyer<rd_kafka_error_destroy>>;
+using topic_ptr = std::unique_ptr<rd_kafka_topic_t, destroyer<rd_kafka_topic_destroy>>;
 using headers_ptr = std::unique_ptr<rd_kafka_headers_t, destroyer<rd_kafka_headers_destroy>>;
 using new_topic_ptr = std::unique_ptr<rd_kafka_NewTopic_t, destroyer<rd_kafka_NewTopic_destroy>>;
 using admin_options_ptr = std::unique_ptr<rd_kafka_AdminOptions_t, destroyer<rd_kafka_AdminOptions_destroy>>;

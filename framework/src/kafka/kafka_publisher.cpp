@@ -19,6 +19,12 @@ using namespace std::chrono_literals;
 using ports::publish_status;
 
 constexpr std::chrono::milliseconds answer_within = 1s;
+// Then another client is made, which reads its certificates again.
+constexpr auto starts_within = 30s;
+
+// Names that are asked for one by one, in a batch and in a client's life: each costs a question, and librdkafka keeps it.
+constexpr std::size_t asked_at_once_max = 4;
+constexpr std::size_t asked_max = 1'000;
 
 property_list properties_of(property_list all)
 {
@@ -78,10 +84,14 @@ bool kafka_publisher::available()
 void kafka_publisher::connect()
 try {
     listener& me = *this;
-    client_ = std::make_unique<client>(RD_KAFKA_PRODUCER, properties_of(properties_), me);
-    topics_.clear();
+    if (!starting_ || clock::now() >= starting_until_) {
+        starting_ = std::make_unique<client>(RD_KAFKA_PRODUCER, properties_of(properties_), me);
+        starting_until_ = clock::now() + starts_within;
+    }
+    learn_all_topics(*starting_);
+    client_ = std::move(starting_);
+    asked_.clear();
     last_offsets_.clear();
-    for (auto& one : client_->topics(answer_within)) topics_.insert(std::move(one));
     schedule_.connected(clock::now());
     last_error_.clear();
     log_.info("broker.connected", {{"role", "publisher"}, {"broker", "kafka"}});
@@ -148,17 +158,42 @@ void kafka_publisher::delivered(rd_kafka_message_t const& report)
     receipts_.push_back({one.row, status_of(report), one.to.topic + ": " + why});
 }
 
-// One question for all that are not known. It creates none.
+void kafka_publisher::learn_all_topics(client& from)
+{
+    auto all = from.topics(answer_within);
+    topics_ = {std::make_move_iterator(all.begin()), std::make_move_iterator(all.end())};
+}
+
+// Few are asked for by their names, many with the list of all. It creates none. What has no answer in time is put off,
+// and nothing else: what is under way has answers of its own.
 void kafka_publisher::learn_topics(std::span<ports::outgoing const> messages)
 try {
-    if (std::ranges::all_of(messages,
-                            [this](auto const& one) { return topics_.contains(target_of(one.message).topic); }))
-        return;
-    topics_.clear();
-    for (auto& one : client_->topics(answer_within)) topics_.insert(std::move(one));
+    no_answer_.clear();
+    std::set<std::string> unknown;
+    for (auto const& one : messages)
+        if (auto to = target_of(one.message); !topics_.contains(to.topic) && why_no_topic(to.topic).empty())
+            unknown.insert(std::move(to.topic));
+    if (unknown.empty()) return;
+    auto const may_ask = [this](auto const& name) {
+        return asked_.contains(name) || (asked_.size() < asked_max && asked_.insert(name).second);
+    };
+    if (unknown.size() > asked_at_once_max || !std::ranges::all_of(unknown, may_ask)) return learn_all_topics(*client_);
+    auto const until = clock::now() + answer_within;
+    for (auto const& one : unknown) {
+        auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now());
+        if (client_->has_topic(one, std::max(left, 1ms))) topics_.insert(one);
+    }
 }
 catch (kafka_error const& error) {
-    lose(error.what());
+    no_answer_ = error.what();
+}
+
+// Of one that is not known to exist.
+ports::receipt kafka_publisher::unsent(std::int64_t row, target const& to) const
+{
+    auto const why = why_no_topic(to.topic);
+    if (no_answer_.empty() || !why.empty()) return no_topic(row, to, why);
+    return {row, publish_status::nacked, "whether Kafka has a topic `" + to.topic + "` is not known: " + no_answer_};
 }
 
 void kafka_publisher::send(std::span<ports::outgoing const> messages, std::chrono::milliseconds deadline)
@@ -179,7 +214,7 @@ void kafka_publisher::send_one(ports::outgoing const& one, clock::time_point unt
     while (client_) {
         auto const to = target_of(one.message);
         if (!topics_.contains(to.topic)) {
-            receipts_.push_back(no_topic(one.row, to, why_no_topic(to.topic)));
+            receipts_.push_back(unsent(one.row, to));
             return;
         }
         auto const number = ++last_number_;

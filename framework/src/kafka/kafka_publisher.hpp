@@ -58,7 +58,9 @@ private:
     void serve();
     void connect();
     void lose(std::string const& why);
+    void learn_all_topics(client& from);
     void learn_topics(std::span<ports::outgoing const> messages);
+    ports::receipt unsent(std::int64_t row, target const& to) const;
     void send_one(ports::outgoing const& one, clock::time_point until);
     rd_kafka_resp_err_t enqueue(ports::outgoing const& one, sent& entry);
     void wait_until(clock::time_point until);
@@ -68,11 +70,15 @@ private:
     transports::reconnect_schedule schedule_;
     transports::waker interrupted_;
     std::set<std::string, std::less<>> topics_;   // known to exist
+    std::set<std::string, std::less<>> asked_;    // for which this client was asked by name
+    std::string no_answer_;                       // why the last question about topics had none
     std::map<std::uint64_t, sent> sent_;          // without a report; what librdkafka reports with is here
     std::map<place, std::int64_t> last_offsets_;  // confirmed by this client
     std::uint64_t last_number_{};
     std::vector<ports::receipt> receipts_;
     std::string last_error_{"not connected yet"};
+    std::unique_ptr<client> starting_;  // has not answered yet
+    clock::time_point starting_until_;
     std::unique_ptr<client> client_;  // last: it tells the rest
 };
 
