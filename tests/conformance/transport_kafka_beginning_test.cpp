@@ -33,6 +33,7 @@ TEST_CASE("a group without an offset takes nothing where records are older than 
             auto const refused = f.transport().subscribe({service, 10});
             CHECK(wait_until([&] { return !refused->available(); }));
             CHECK(refused->last_error().find("has no offset in partition 0 of " + topic) != std::string::npos);
+            CHECK(refused->last_error().find(" --bootstrap-server " + f.options().brokers) != std::string::npos);
             CHECK(nothing_comes(*refused));
             // Each attempt joins the group before it sees what is there: that is no connection that came and went.
             auto const times = f.log().count("broker.lost role=consumer");

@@ -260,6 +260,8 @@ TEST_CASE("a process whose database is another one takes nothing")
         auto const other = f.transport().subscribe({service, 10, "orders-of-there"});
         CHECK(wait_until([&] { return !other->available(); }));
         CHECK(other->last_error().find("belongs to another database (orders-of-here)") != std::string::npos);
+        CHECK(other->last_error().find("kafka-consumer-groups.sh --bootstrap-server " + f.options().brokers +
+                                       " --group skald." + service + " --all-topics") != std::string::npos);
         CHECK(nothing_comes(*other));
     }
     CHECK(collect(*f.transport().subscribe({service, 10, "orders-of-here"}), 1).size() == 1);

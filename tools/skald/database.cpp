@@ -42,9 +42,10 @@ void refuse_without_broker(config const& settings, std::string const& command)
         throw configuration_error{
             "`skald " + command +
             "` works on RabbitMQ. Over Kafka, on a staging system only, stop the service and set its group back: "
-            "kafka-consumer-groups.sh --group skald.SERVICE --topic skald.SERVICE "
-            "--reset-offsets --to-datetime TIME --execute; all since then comes again, and the guard "
-            "absorbs what is younger than SKALD_RETENTION_DAYS"};
+            "kafka-consumer-groups.sh --bootstrap-server " +
+            settings.kafka_brokers +
+            " --group skald.SERVICE --topic skald.SERVICE --reset-offsets --to-datetime TIME --execute; all since then "
+            "comes again, and the guard absorbs what is younger than SKALD_RETENTION_DAYS"};
     }
 }
 

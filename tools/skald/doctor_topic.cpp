@@ -1,5 +1,6 @@
 #include "doctor_topic.hpp"
 
+#include "kafka/operator_commands.hpp"
 #include "kafka/topics.hpp"
 
 #include <fmt/format.h>
@@ -12,13 +13,16 @@
 namespace skald::tools {
 namespace {
 
+using kafka_detail::tool_command;
 using kafka_detail::topic_inspection;
 
 // Says what is wrong, each a line of its own.
 class topic_findings
 {
 public:
-    topic_findings(topic_inspection const& topic, findings& found) : topic_{topic}, found_{found} {}
+    topic_findings(topic_inspection const& topic, std::string const& brokers, findings& found)
+        : topic_{topic}, brokers_{brokers}, found_{found}
+    {}
 
     void add(health level, std::string means, std::string remedy)
     {
@@ -27,10 +31,20 @@ public:
     }
     bool said() const { return said_; }
 
-    /// With Kafka's own tool, since only who runs the cluster may.
+    /// With Kafka's own tools, since only who runs the cluster may.
     std::string set(std::string const& property) const
     {
-        return fmt::format("kafka-configs.sh --alter --topic {} --add-config {}", topic_.name, property);
+        return tool_command("kafka-configs.sh", brokers_,
+                            fmt::format("--alter --topic {} --add-config {}", topic_.name, property));
+    }
+    std::string set_partitions(int count) const
+    {
+        return tool_command("kafka-topics.sh", brokers_,
+                            fmt::format("--alter --topic {} --partitions {}", topic_.name, count));
+    }
+    std::string look() const
+    {
+        return tool_command("kafka-configs.sh", brokers_, fmt::format("--describe --topic {}", topic_.name));
     }
 
     std::optional<std::int64_t> number(std::string const& property) const
@@ -49,6 +63,7 @@ public:
 
 private:
     topic_inspection const& topic_;
+    std::string const& brokers_;
     findings& found_;
     bool said_{};
 };
@@ -118,7 +133,7 @@ void examine_retention(topic_findings& say)
 
 void examine_topic(topic_inspection const& topic, config const& settings, int brokers, findings& found)
 {
-    topic_findings say{topic, found};
+    topic_findings say{topic, settings.kafka_brokers, found};
     if (topic.partitions == 0) {
         return say.add(health::problem,
                        topic.is_foreign ? "does not exist, and a message handler is bound to it"
@@ -138,8 +153,7 @@ void examine_topic(topic_inspection const& topic, config const& settings, int br
         say.add(health::warning,
                 fmt::format("has {} partitions, and SKALD_KAFKA_PARTITIONS is {}", topic.partitions,
                             settings.kafka_partitions),
-                fmt::format("kafka-topics.sh --alter --topic {} --partitions {}, or correct the setting", topic.name,
-                            settings.kafka_partitions));
+                say.set_partitions(settings.kafka_partitions) + ", or correct the setting");
     examine_replicas(topic, settings, brokers, say);
     if (topic.deleted_unread > 0)
         say.add(health::problem,
@@ -148,7 +162,7 @@ void examine_topic(topic_inspection const& topic, config const& settings, int br
                 say.set("retention.ms=-1") + "; for what is lost see docs/repair.md, \"A message that is lost\"");
     if (topic.properties.empty())
         say.add(health::warning, "this user may not read its properties: retention and the like were not compared",
-                "give the user DescribeConfigs on the topic, or look with kafka-configs.sh");
+                "give the user DescribeConfigs on the topic, or look with " + say.look());
     else examine_retention(say);
     if (!say.said())
         say.add(health::ok,

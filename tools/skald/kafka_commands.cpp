@@ -7,6 +7,7 @@
 #include "doctor_topic.hpp"
 
 #include "kafka/administration.hpp"
+#include "kafka/operator_commands.hpp"
 
 #include <fmt/format.h>
 
@@ -35,9 +36,7 @@ catch (kafka_detail::kafka_error const& error) {
 std::string another_database(kafka_detail::inspection const& seen, postgres::ownership const& owner)
 {
     if (seen.database.empty() || owner.database.empty() || seen.database == owner.database) return {};
-    return fmt::format(
-        "the service `{}` belongs to another database ({}) in this Kafka: is DATABASE_URL the right one?",
-        owner.service, seen.database);
+    return kafka_detail::belongs_to_another(owner.service, seen.database);
 }
 
 std::int64_t waiting_in(kafka_detail::inspection const& seen)
@@ -47,9 +46,10 @@ std::int64_t waiting_in(kafka_detail::inspection const& seen)
     return waiting;
 }
 
-finding judge_group(kafka_detail::inspection const& seen, postgres::ownership const& owner)
+finding judge_group(kafka_detail::inspection const& seen, postgres::ownership const& owner, config const& settings)
 {
-    if (auto const why = another_database(seen, owner); !why.empty()) return {"group", health::problem, why, ""};
+    if (auto const why = another_database(seen, owner); !why.empty())
+        return {"group", health::problem, why, kafka_detail::remedy_of_another(settings.kafka_brokers, owner.service)};
     auto const waiting = waiting_in(seen);
     auto const means = fmt::format("skald.{}: {} messages wait or are being processed; {} processes consume",
                                    owner.service, waiting, seen.members);
@@ -82,7 +82,8 @@ std::int64_t waiting_in_kafka(config const& settings, std::string const& service
 
 std::string foreign_in_kafka(config const& settings, postgres::ownership const& owner)
 {
-    return another_database(look_into_kafka(settings, {owner.service}), owner);
+    auto const why = another_database(look_into_kafka(settings, {owner.service}), owner);
+    return why.empty() ? why : why + ": " + kafka_detail::remedy_of_another(settings.kafka_brokers, owner.service);
 }
 
 void examine_kafka(config const& settings, expected const& at_broker, findings& found)
@@ -95,7 +96,7 @@ try {
                      fmt::format("Kafka answers at {}: {} brokers", settings.kafka_brokers, seen.brokers), ""});
     if (owner.service.empty()) return;
     for (auto const& one : seen.topics) examine_topic(one, settings, seen.brokers, found);
-    found.push_back(judge_group(seen, owner));
+    found.push_back(judge_group(seen, owner, settings));
 }
 catch (configuration_error const& error) {
     found.push_back({"broker", health::problem, error.what(), "correct the setting"});

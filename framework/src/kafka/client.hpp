@@ -47,6 +47,9 @@ public:
 
     rd_kafka_t* raw() const { return raw_; }
 
+    /// As they were given.
+    std::string const& brokers() const { return brokers_; }
+
     /// Readable when there may be something to poll for; until clear().
     transports::waker const& arrivals() const { return arrivals_; }
 

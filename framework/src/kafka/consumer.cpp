@@ -1,6 +1,7 @@
 #include "kafka/consumer.hpp"
 
 #include "core/failpoint.hpp"
+#include "kafka/operator_commands.hpp"
 #include "kafka/relied_on.hpp"
 
 #include <skald/errors.hpp>
@@ -160,8 +161,8 @@ void consumer::open(rd_kafka_topic_partition_t& one)
     std::string_view text{static_cast<char const*>(one.metadata), one.metadata == nullptr ? 0 : one.metadata_size};
     auto const database = text.substr(0, text.find(';'));
     if (!database.empty() && !settings_.who.database.empty() && database != settings_.who.database)
-        throw client_lost{"the service `" + settings_.who.service + "` belongs to another database (" +
-                          std::string{database} + ") in this Kafka: is DATABASE_URL the right one?"};
+        throw client_lost{belongs_to_another(settings_.who.service, std::string{database}) + ": " +
+                          remedy_of_another(client_.brokers(), settings_.who.service)};
     text.remove_prefix(std::min(database.size() + 1, text.size()));
     say_what_was_deleted(one, low);
     // A topic that was made anew has nothing of what was committed of the old one.
@@ -213,10 +214,11 @@ void consumer::refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64
     throw client_lost{
         "the group skald." + service + " has no offset in partition " + std::to_string(one.partition) + " of " + topic +
         ", and there are records older than SKALD_RETENTION_DAYS, or than what was purged: nobody knows whether they "
-        "have run. Stop all processes of this service, and say where to begin: kafka-consumer-groups.sh --group "
-        "skald." +
-        service + " --topic " + topic + ':' + std::to_string(one.partition) +
-        " --reset-offsets --to-datetime TIME --execute (docs/kafka.md, \"A group that has lost its place\")"};
+        "have run. Stop all processes of this service, and say where to begin: " +
+        group_command(client_.brokers(), service,
+                      "--topic " + topic + ':' + std::to_string(one.partition) +
+                          " --reset-offsets --to-datetime TIME --execute") +
+        " (docs/kafka.md, \"A group that has lost its place\")"};
 }
 
 bool consumer::is_drained() const

@@ -94,9 +94,11 @@ TEST_CASE("a service that may make no topics starts after `skald migrate --topic
         over_kafka(payments,
                    {{"SKALD_KAFKA_PARTITIONS", "9"}, {"SKALD_KAFKA_REPLICAS", "3"}, {"SKALD_KAFKA_MIN_INSYNC", "2"}}),
         {"doctor", "--json"});
-    for (std::string const part :
-         {"has 2 partitions, and SKALD_KAFKA_PARTITIONS is 9; kafka-topics.sh --alter --topic skald.payments",
-          "has 1 replicas, and SKALD_KAFKA_REPLICAS is 3", "min.insync.replicas is 1, and SKALD_KAFKA_MIN_INSYNC is 2"})
+    for (auto const& part : std::vector<std::string>{
+             "has 2 partitions, and SKALD_KAFKA_PARTITIONS is 9; kafka-topics.sh --bootstrap-server " +
+                 required("SKALD_KAFKA_BROKERS") + " --alter --topic skald.payments",
+             "has 1 replicas, and SKALD_KAFKA_REPLICAS is 3",
+             "min.insync.replicas is 1, and SKALD_KAFKA_MIN_INSYNC is 2"})
         CHECK_MESSAGE(other.check(topic).find(part) != std::string::npos, other.check(topic));
 
     CHECK(service.terminate().code == 0);
@@ -123,9 +125,14 @@ TEST_CASE("another database of the same service is not let in, and doctor and th
     REQUIRE(run_skald(over_kafka(other), {"migrate", "--service", "payments"}).code == 0);
     auto const doctor = run_skald(over_kafka(other), {"doctor", "--json"});
     CHECK_MESSAGE(doctor.check("group").find("belongs to another database") != std::string::npos, doctor.text);
+    CHECK_MESSAGE(doctor.check("group").find("--bootstrap-server " + required("SKALD_KAFKA_BROKERS") +
+                                             " --group skald.payments --all-topics --reset-offsets --to-current") !=
+                      std::string::npos,
+                  doctor.text);
     auto const relay = run_skald(over_kafka(other), {"relay", "--until-empty"});
     CHECK(relay.code == 2);
     CHECK_MESSAGE(relay.says("belongs to another database"), relay.text);
+    CHECK_MESSAGE(relay.says("correct DATABASE_URL; or, if this database is to have the messages"), relay.text);
 }
 
 TEST_CASE("doctor says of a Kafka of which a broker is away that this is so, and not that a setting is wrong")
@@ -147,7 +154,9 @@ TEST_CASE("commands that Kafka has no form of say what to do instead, and a Kafk
     fresh_database payments{"payments"};
     auto const duplicate = run_skald(over_kafka(payments), {"duplicate", "--staging", "--service", "payments"});
     CHECK(duplicate.code == 2);
-    CHECK_MESSAGE(duplicate.says("kafka-consumer-groups.sh --group skald.SERVICE"), duplicate.text);
+    CHECK_MESSAGE(duplicate.says("kafka-consumer-groups.sh --bootstrap-server " + required("SKALD_KAFKA_BROKERS") +
+                                 " --group skald.SERVICE"),
+                  duplicate.text);
     auto const topics = run_skald({{"DATABASE_URL", payments.url()}}, {"migrate", "--topics", "--service", "payments"});
     CHECK(topics.code == 2);
     CHECK_MESSAGE(topics.says("--topics is of SKALD_TRANSPORT=kafka"), topics.text);
