@@ -9,7 +9,8 @@ CREATE TABLE skald.queue (
     CONSTRAINT queue_name_is_at_most_255_bytes CHECK (octet_length(name) BETWEEN 1 AND 255)
 );
 
--- What else goes to them: to each that is bound, as by an exchange. A key that is a service's name reaches that service's database alone.
+-- What else goes to them: to each that is bound, as by an exchange. A key that is a service's name, or that of one of its handlers, reaches
+-- that service's database alone.
 CREATE TABLE skald.binding (
     routing_key text COLLATE "C" NOT NULL,
     queue       text COLLATE "C" NOT NULL,

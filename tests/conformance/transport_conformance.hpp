@@ -19,6 +19,7 @@
     TEST_CASE_TEMPLATE_INVOKE(transport_barred, fixture);                                                              \
     TEST_CASE_TEMPLATE_INVOKE(transport_replies, fixture);                                                             \
     TEST_CASE_TEMPLATE_INVOKE(transport_handlers, fixture);                                                            \
+    TEST_CASE_TEMPLATE_INVOKE(transport_dotted_keys, fixture);                                                         \
     TEST_CASE_TEMPLATE_INVOKE(transport_acks, fixture);                                                                \
     TEST_CASE_TEMPLATE_INVOKE(transport_requeues, fixture);                                                            \
     TEST_CASE_TEMPLATE_INVOKE(transport_taking, fixture);                                                              \

@@ -363,4 +363,21 @@ TEST_CASE_TEMPLATE_DEFINE("a message comes once to each handler that is bound to
     CHECK(come(service + ".on.one", 1) == names{"one"});
 }
 
+TEST_CASE_TEMPLATE_DEFINE("a key that begins with a service's name and a dot goes to all that are bound to it", Fixture,
+                          transport_dotted_keys)
+{
+    Fixture fixture;
+    auto const orders = fixture.service(), billing = fixture.service();
+    auto const created = orders + ".created";
+    auto const of_orders = fixture.transport().subscribe({orders, 10, {}, {{"one", 10, {{created}}}}});
+    auto const of_billing = fixture.transport().subscribe({billing, 10, {}, {{"one", 10, {{created}}}}});
+    CHECK(all_confirmed(publish(*fixture.transport().open_publisher(), batch({message_for(created)}))));
+    for (auto const* subscription : {&of_orders, &of_billing}) {
+        auto const came = collect(**subscription, 1);
+        REQUIRE(came.size() == 1);
+        CHECK(came[0].handler == "one");
+        ack_all(**subscription, came);
+    }
+}
+
 }  // namespace skald::test

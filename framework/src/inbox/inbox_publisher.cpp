@@ -23,10 +23,10 @@ using std::chrono::milliseconds;
 constexpr std::size_t part_rows_max = 250;
 constexpr std::size_t part_bytes_max = 4 * 1024 * 1024;
 
-// `payments` of `payments` and of `payments.on.payment-created`.
+// `payments` of `payments` and of `payments.on.payment-created`; `payments.created` is a key like any other.
 std::string_view service_of(std::string_view destination)
 {
-    return destination.substr(0, destination.find('.'));
+    return destination.substr(0, destination.find(".on."));
 }
 
 // What a column of text can't hold, and a wire of bytes can.
