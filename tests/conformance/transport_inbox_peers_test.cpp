@@ -39,3 +39,25 @@ TEST_CASE("an event whose key begins with a service's name is no message to that
     CHECK(of_billing.one("SELECT count(*) FROM skald.inbox") == "2");
     CHECK(f.db().one("SELECT count(*) FROM skald.inbox") == "2");
 }
+
+TEST_CASE("what is for whoever is bound is tried again as seldom as what is barred, while one can't be asked")
+{
+    inbox_fixture f;
+    auto options = f.options();
+    options.peers = {{"away", nowhere}, {"orders", f.db().url()}};
+    inbox::inbox_transport transport{options, f.log()};
+    auto const publisher = transport.open_publisher();
+    REQUIRE(publisher->available());
+    declare(f.db(), "entered", "orders.on.entered");
+    auto const receipts = publish(*publisher, batch({message_for("entered"), message_for("unheard-of")}));
+    for (auto const& one : receipts) {  // somebody may be bound to either there
+        CHECK(one.status == publish_status::barred);
+        CHECK(one.reason.find("away: ") == 0);
+    }
+    CHECK(f.db().one("SELECT count(*) FROM skald.inbox") == "1");
+
+    options.peers = {{"away", nowhere}, {"gone", nowhere + std::string{"_else"}}};
+    inbox::inbox_transport to_nobody{options, f.log()};
+    CHECK(publish(*to_nobody.open_publisher(), batch({message_for("entered")}))[0].status ==
+          publish_status::unresolved);  // nobody has it: no harm in trying soon
+}

@@ -107,23 +107,25 @@ void inbox_publisher::send_to(std::string_view service, group const& messages, c
 }
 
 // To every database, for those who are bound there. It has arrived where nobody is left who may be: one that can't be
-// asked may, and then all get it again, which the guard absorbs.
+// asked may. Then all get it again with each try, which the guard absorbs: it is tried as seldom as what is barred.
 void inbox_publisher::send_to_all(group const& messages, clock::time_point until)
 {
-    std::vector<outcome> all(messages.size(), {ports::publish_status::returned, {}});
+    using enum ports::publish_status;
+    auto const is_answer = [](outcome const& one) { return one.status == returned || one.status == confirmed; };
+    std::vector<outcome> all(messages.size(), {returned, {}});
+    std::vector<bool> has_answer(messages.size());
     std::set<peer const*> asked;
     for (auto const& [service, to] : peers_) {
         if (!asked.insert(to.get()).second) continue;
         auto now = deliver(service, messages, until);
         for (std::size_t i = 0; i < messages.size(); ++i) {
-            bool const is_nothing = now[i].status == ports::publish_status::returned;
-            bool const is_failed =
-                all[i].status != ports::publish_status::returned && all[i].status != ports::publish_status::confirmed;
-            if (!is_nothing && !is_failed) all[i] = std::move(now[i]);
+            if (is_answer(now[i])) has_answer[i] = true;
+            if (now[i].status != returned && is_answer(all[i])) all[i] = std::move(now[i]);
         }
     }
     for (std::size_t i = 0; i < messages.size(); ++i) {
-        if (all[i].status == ports::publish_status::returned)
+        if (all[i].status == nacked && has_answer[i]) all[i].status = barred;
+        if (all[i].status == returned)
             all[i].reason = "no inbox is known for `" + messages[i]->message.destination +
                             "`: SKALD_PEERS_FILE has no `" + std::string{service_of(messages[i]->message.destination)} +
                             "`, and nobody is bound to it";

@@ -30,7 +30,8 @@ enum class publish_status {
     returned,    // no queue is bound for its destination
     nacked,      // the broker refused to take responsibility for it
     refused,     // it can never be sent as it is (a field too long for the wire)
-    barred,      // the broker takes nothing for its exchange: this user may not write there, or there is none
+    barred,      // the broker takes nothing for its exchange: this user may not write there, or there is none; or some
+                 // have it, and one that it may be for too can't be reached: each try sends it to all
     unresolved,  // the connection was lost, blocked or too slow: it may or may not have arrived
 };
 
