@@ -2,9 +2,13 @@
 
 -- Until `flush`, what was delivered may be lost with the server: a consumer begins with it before that. Whatever the consumer commits for good is
 -- written after the delivery, and so is flushed after it. (docs/adr/0058-delivered-before-the-flush.md)
+-- Nothing is sent to a copy, or to what was restored, before it was adopted: until then its service does not run. Whoever may not ask which
+-- server it is compares the rest of the place.
 -- name: sender_session
 SELECT set_config('skald.durable', current_setting('synchronous_commit'), false),
-       set_config('synchronous_commit', 'off', false), set_config('plan_cache_mode', 'force_generic_plan', false)
+       set_config('synchronous_commit', 'off', false), set_config('plan_cache_mode', 'force_generic_plan', false),
+       s.id::text AS id, coalesce(here <> s.place AND here <> regexp_replace(s.place, '^[^/]*', ''), false) AS is_copy
+  FROM skald.place() AS here LEFT JOIN skald.service s ON true
 
 -- name: deliver
 SELECT name FROM unnest(skald.deliver(:destinations::text[], :message_ids::text[], :types::text[], :content_types::text[], :headers::text[],

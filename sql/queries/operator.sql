@@ -36,9 +36,11 @@ SELECT q.name, count(i.id) FILTER (WHERE i.consumer IS NULL) AS waiting, count(i
 -- name: inbox_consumers
 SELECT count(*) AS consumers FROM skald.consumer WHERE seen_at > clock_timestamp() - interval '30 seconds'
 
--- Whether a sender of this user may write into this inbox, and whose it is.
+-- Whether a sender of this user may write into this inbox, and whose it is. `is_copy`: as sender_session has it (inbox.sql).
 -- name: inbox_of_peer
 SELECT (SELECT name FROM skald.service) AS owner,
+       EXISTS (SELECT FROM skald.service s CROSS JOIN skald.place() AS here
+                WHERE here <> s.place AND here <> regexp_replace(s.place, '^[^/]*', '')) AS is_copy,
        array_to_string(ARRAY(
            SELECT 'SELECT on skald.' || name FROM unnest(ARRAY['queue', 'binding']) AS name WHERE NOT has_table_privilege('skald.' || name, 'SELECT')
             UNION ALL

@@ -16,6 +16,34 @@ void declare(database const& db, std::string const& key, std::string const& queu
            "', '" + queue + "')");
 }
 
+/// What `skald migrate --adopt` does.
+void adopt(database const& db)
+{
+    db.run("UPDATE skald.service SET place = skald.place()");
+}
+
+/// While this lives the database is somewhere else, as after a restore or a move.
+class moved
+{
+public:
+    explicit moved(database const& db)
+        : db_{db}, as_it_was_{db.one("SELECT pg_get_functiondef('skald.place()'::regprocedure)")}
+    {
+        db_.run("CREATE OR REPLACE FUNCTION skald.place() RETURNS text LANGUAGE sql STABLE AS $$SELECT '7/7/7'$$");
+    }
+    ~moved()
+    {
+        db_.run(as_it_was_);
+        adopt(db_);
+    }
+    moved(moved const&) = delete;
+    moved& operator=(moved const&) = delete;
+
+private:
+    database const& db_;
+    std::string as_it_was_;
+};
+
 }  // namespace
 
 TEST_CASE("an event whose key begins with a service's name is no message to that service alone")
@@ -60,4 +88,44 @@ TEST_CASE("what is for whoever is bound is tried again as seldom as what is barr
     inbox::inbox_transport to_nobody{options, f.log()};
     CHECK(publish(*to_nobody.open_publisher(), batch({message_for("entered")}))[0].status ==
           publish_status::unresolved);  // nobody has it: no harm in trying soon
+}
+
+TEST_CASE("to a database that was restored or moved nothing is sent until it is adopted, and then without a restart")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    auto const publisher = f.transport().open_publisher();
+    declare(f.db(), "entered", service);
+    CHECK(all_confirmed(publish(*publisher, batch({message_for(service, "before")}))));
+    moved const elsewhere{f.db()};
+    f.go_down();
+    CHECK(wait_until([&] { return !publisher->available(); }));
+    f.come_back();
+    CHECK(wait_until(
+        [&] { return !publisher->available() && publisher->last_error().find("--adopt") != std::string::npos; }));
+    CHECK(publish(*f.transport().open_publisher(), batch({message_for(service)}))[0].status !=
+          publish_status::confirmed);  // nor by who has just been started
+    adopt(f.db());
+    CHECK(wait_until([&] { return publisher->available(); }));
+    CHECK(all_confirmed(publish(*publisher, batch({message_for(service, "after")}))));
+    CHECK(f.db().rows("SELECT message_id FROM skald.inbox ORDER BY id") == "before\nafter");
+}
+
+TEST_CASE("nothing is sent to another database than before under the same address")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    auto const publisher = f.transport().open_publisher();
+    declare(f.db(), "entered", service);
+    CHECK(all_confirmed(publish(*publisher, batch({message_for(service)}))));
+    f.db().run("UPDATE skald.service SET id = gen_random_uuid()");
+    f.go_down();
+    CHECK(wait_until([&] { return !publisher->available(); }));
+    f.come_back();
+    CHECK(wait_until([&] {
+        return !publisher->available() &&
+               publisher->last_error().find("another database than the one that this process has sent to") !=
+                   std::string::npos;
+    }));
+    CHECK(all_confirmed(publish(*f.transport().open_publisher(), batch({message_for(service)}))));
 }

@@ -52,6 +52,11 @@ try {
                          fmt::format("the database of {} in SKALD_PEERS_FILE is that of {}", peer.service,
                                      owner.empty() ? "no service yet" : "`" + owner + "`"),
                          "correct the line, or start the service once"});
+    else if (seen["is_copy"].as<bool>())
+        found.push_back(
+            {"peer", health::problem,
+             fmt::format("the database of {} is a copy, or was restored: nothing is sent to it", peer.service),
+             "as docs/repair.md says: `skald migrate --service " + peer.service + " --adopt`"});
     else if (std::string const missing = seen["missing"].c_str(); !missing.empty())
         found.push_back({"peer", health::problem,
                          fmt::format("this user may not send to {}: it lacks {}", peer.service, missing),

@@ -50,7 +50,6 @@ std::unique_ptr<ports::publisher> inbox_transport::open_publisher()
         to.url = url;
         to.prepares_statements = false;
         to.server = std::make_shared<postgres::server_state>();
-        to.database = std::make_shared<postgres::database_identity>();
         by_url[url] = std::make_shared<peer>(std::move(to), options_.reconnect, next_seed());
         peers.emplace(service, by_url[url]);
     }

@@ -74,9 +74,20 @@ bool peer::has_word_of_its_end() const
 
 void peer::connect()
 try {
-    auto made = std::make_unique<postgres::connection>(options_);
-    made->run("PREPARE deliver AS " + std::string{inbox_queries::deliver::statement_text} + ";PREPARE flush AS " +
-              std::string{inbox_queries::flush} + ";" + std::string{inbox_queries::sender_session});
+    auto options = options_;
+    options.database = std::make_shared<postgres::database_identity>();  // its place may change: it is adopted then
+    auto made = std::make_unique<postgres::connection>(options);
+    auto const seen =
+        made->run("PREPARE deliver AS " + std::string{inbox_queries::deliver::statement_text} + ";PREPARE flush AS " +
+                  std::string{inbox_queries::flush} + ";" + std::string{inbox_queries::sender_session})[0];
+    if (seen["is_copy"].as<bool>())
+        throw pqxx::broken_connection{"it is a copy of its service's database, or was restored from a backup, and "
+                                      "nothing is sent to it before `skald migrate --service NAME --adopt` was run "
+                                      "there: see docs/repair.md, \"A database from a backup\""};
+    if (!known_.is(seen["id"].as<std::string>("")))
+        throw pqxx::broken_connection{"it is another database than the one that this process has sent to: correct its "
+                                      "line in SKALD_PEERS_FILE; or, if the service has a new one, restart this "
+                                      "process"};
     connection_ = std::move(made);
     schedule_.connected(clock::now());
     last_error_.clear();

@@ -48,6 +48,7 @@ private:
     bool has_word_of_its_end() const;
 
     postgres::connection_options options_;
+    postgres::database_identity known_;  // by its id alone, which stays where it is restored or moved
     transports::reconnect_schedule schedule_;
     std::unique_ptr<postgres::connection> connection_;
     std::string last_error_{"not connected yet"};

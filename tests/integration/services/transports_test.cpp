@@ -115,6 +115,9 @@ TEST_CASE("skald doctor says what of the inboxes is not as it should be")
     s.orders_db.ask("SELECT skald.deliver(ARRAY['orders'], ARRAY['m'], ARRAY['x'], ARRAY['text/plain'], ARRAY['{}'], "
                     "ARRAY[''::bytea])");
     CHECK(level(doctor_of(variables).object(), "inbox") == "problem");
+    s.payments_db.ask("UPDATE skald.service SET place = 'elsewhere'");
+    CHECK(doctor_of(variables).text.find("skald migrate --service payments --adopt") != std::string::npos);
+    s.payments_db.ask("UPDATE skald.service SET place = skald.place()");
     s.payments_db.ask("DELETE FROM skald.queue");
     auto const undeclared = doctor_of(variables);
     CHECK(undeclared.text.find("nothing consumes the inbox of payments") != std::string::npos);
