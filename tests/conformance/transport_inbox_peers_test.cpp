@@ -1,6 +1,8 @@
 // Without a broker: to which databases a message goes, and what one that is away, silent or restored holds up.
 #include "transport_inbox_fixture.hpp"
 
+#include <netinet/in.h>
+
 using namespace skald::test;
 namespace inbox = skald::inbox;
 namespace ports = skald::ports;
@@ -42,6 +44,52 @@ public:
 private:
     database const& db_;
     std::string as_it_was_;
+};
+
+/// A host that refuses connections at first, and later takes them and says nothing.
+class silent_host
+{
+public:
+    silent_host()
+    {
+        sockaddr_in any{};
+        any.sin_family = AF_INET;
+        any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof any;
+        auto* const address = reinterpret_cast<sockaddr*>(&any);
+        REQUIRE(::bind(listener_, address, size) == 0);
+        REQUIRE(::getsockname(listener_, address, &size) == 0);
+        url_ = "postgresql://nobody@127.0.0.1:" + std::to_string(ntohs(any.sin_port)) + "/nothing?connect_timeout=20";
+    }
+    ~silent_host() { hang_up(); }
+    silent_host(silent_host const&) = delete;
+    silent_host& operator=(silent_host const&) = delete;
+
+    std::string const& url() const { return url_; }
+    void take_calls() const { REQUIRE(::listen(listener_, 8) == 0); }
+
+    bool has_caller()
+    {
+        if (caller_ < 0) caller_ = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        return caller_ >= 0;
+    }
+    bool caller_waits() const
+    {
+        std::array<char, 4096> said{};
+        ssize_t got = 0;
+        while ((got = ::recv(caller_, said.data(), said.size(), 0)) > 0) {}
+        return got < 0 && errno == EAGAIN;
+    }
+    void hang_up()
+    {
+        for (auto* const one : {&listener_, &caller_})
+            if (*one >= 0) ::close(std::exchange(*one, -1));
+    }
+
+private:
+    int listener_{::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+    int caller_{-1};
+    std::string url_;
 };
 
 }  // namespace
@@ -128,4 +176,24 @@ TEST_CASE("nothing is sent to another database than before under the same addres
                    std::string::npos;
     }));
     CHECK(all_confirmed(publish(*f.transport().open_publisher(), batch({message_for(service)}))));
+}
+
+TEST_CASE("a host that says nothing holds up nobody, once an attempt to connect to it has failed")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    declare(f.db(), "entered", service);
+    silent_host silent;
+    auto options = f.options();
+    options.peers.push_back({"silent", silent.url()});
+    inbox::inbox_transport transport{options, f.log()};
+    auto const publisher = transport.open_publisher();
+    REQUIRE(publisher->available());
+    silent.take_calls();
+    REQUIRE(wait_until([&] { return publisher->available() && silent.has_caller(); }));
+    auto const receipts = publish(*publisher, batch({message_for(service), message_for("silent")}));
+    CHECK(receipts[0].status == publish_status::confirmed);
+    CHECK(receipts[1].status == publish_status::nacked);
+    CHECK(silent.caller_waits());  // so this attempt was not waited for
+    silent.hang_up();              // or the publisher's end waits for it
 }

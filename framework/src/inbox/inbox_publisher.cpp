@@ -59,6 +59,7 @@ std::size_t part_size(std::span<ports::outgoing const* const> messages)
 bool inbox_publisher::available()
 {
     bool any = false;
+    for (auto const& [service, to] : peers_) to->begin_to_connect();
     for (auto const& [service, to] : peers_) any = to->available() || any;
     return any;
 }

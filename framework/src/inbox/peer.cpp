@@ -9,6 +9,8 @@
 
 #include <pqxx/except>
 
+#include <system_error>
+
 #include <poll.h>
 
 namespace skald::inbox {
@@ -61,7 +63,8 @@ bool peer::available()
             lose(lost.what());
         }
     }
-    if (!connection_ && schedule_.due(clock::now())) connect();
+    begin_to_connect();
+    if (coming_.valid()) take_what_comes();
     return is_connected();
 }
 
@@ -72,8 +75,30 @@ bool peer::has_word_of_its_end() const
     return ::poll(&socket, 1, 0) > 0;
 }
 
-void peer::connect()
+// On a thread of its own: a host that says nothing holds up what is for others for as long as the first attempt takes.
+void peer::begin_to_connect()
 try {
+    if (connection_ || coming_.valid() || !schedule_.due(clock::now())) return;
+    coming_ = std::async(std::launch::async, [this] { return connect(); });
+}
+catch (std::system_error const& error) {  // no thread for now
+    lose(error.what());
+}
+
+void peer::take_what_comes()
+try {
+    if (has_failed_ && coming_.wait_for(std::chrono::seconds{0}) != std::future_status::ready) return;
+    connection_ = coming_.get();
+    schedule_.connected(clock::now());
+    last_error_.clear();
+    has_failed_ = false;
+}
+catch (std::exception const& error) {
+    lose(error.what());
+}
+
+std::unique_ptr<postgres::connection> peer::connect()
+{
     auto options = options_;
     options.database = std::make_shared<postgres::database_identity>();  // its place may change: it is adopted then
     auto made = std::make_unique<postgres::connection>(options);
@@ -88,12 +113,7 @@ try {
         throw pqxx::broken_connection{"it is another database than the one that this process has sent to: correct its "
                                       "line in SKALD_PEERS_FILE; or, if the service has a new one, restart this "
                                       "process"};
-    connection_ = std::move(made);
-    schedule_.connected(clock::now());
-    last_error_.clear();
-}
-catch (std::exception const& error) {
-    lose(error.what());
+    return made;
 }
 
 void peer::lose(std::string const& why)
@@ -101,6 +121,7 @@ void peer::lose(std::string const& why)
     connection_.reset();
     schedule_.failed(clock::now());
     last_error_ = one_line(why);
+    has_failed_ = true;
 }
 
 std::set<std::string, std::less<>> peer::deliver(std::span<core::message const* const> messages,

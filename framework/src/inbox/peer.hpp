@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <set>
 #include <span>
@@ -16,7 +17,7 @@
 
 namespace skald::inbox {
 
-/// Threads: one.
+/// Threads: one. Connects on another, which its destructor waits for: no longer than a host may say nothing.
 class peer
 {
 public:
@@ -26,8 +27,12 @@ public:
         : options_{std::move(options)}, schedule_{reconnect, seed}
     {}
 
-    /// Connected; connects if it is time to. Never throws because of the server.
+    /// Connected; begins to connect if it is time to. Waits for the end of an attempt only if none has failed since it
+    /// was connected last. Never throws because of the server.
     bool available();
+
+    /// So that those of several peers wait together.
+    void begin_to_connect();
 
     /// The same without asking the server: it was connected when that was last known.
     bool is_connected() const { return connection_ != nullptr; }
@@ -43,7 +48,8 @@ public:
                                                std::chrono::milliseconds deadline);
 
 private:
-    void connect();
+    void take_what_comes();
+    std::unique_ptr<postgres::connection> connect();
     void lose(std::string const& why);
     bool has_word_of_its_end() const;
 
@@ -52,6 +58,8 @@ private:
     transports::reconnect_schedule schedule_;
     std::unique_ptr<postgres::connection> connection_;
     std::string last_error_{"not connected yet"};
+    bool has_failed_{};
+    std::future<std::unique_ptr<postgres::connection>> coming_;  // the last: what it uses outlives it
 };
 
 }  // namespace skald::inbox
