@@ -18,11 +18,12 @@ CREATE TABLE skald.binding (
 );
 
 -- A process that takes messages. It holds the advisory lock of its id for as long as its session lives, so that whoever finds the lock free
--- knows that it is gone; `seen_at` tells of one that hangs.
+-- knows that it is gone; `seen_at` tells of one that hangs. `queues`: what it takes from.
 CREATE TABLE skald.consumer (
     id       bigint      GENERATED ALWAYS AS IDENTITY,
     seen_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     is_of    text        NOT NULL,
+    queues   text[]      NOT NULL,
     CONSTRAINT consumer_once PRIMARY KEY (id)
 );
 

@@ -32,7 +32,7 @@ SELECT * FROM unnest(:routing_keys::text[], :bound_queues::text[]) ON CONFLICT D
 
 -- Before anybody can see the row its lock is held.
 -- name: begin_consumer
-WITH made AS (INSERT INTO skald.consumer (is_of) VALUES (:is_of::text) RETURNING id)
+WITH made AS (INSERT INTO skald.consumer (is_of, queues) VALUES (:is_of::text, :queues::text[]) RETURNING id)
 SELECT id, pg_advisory_lock(hashtextextended('skald.consumer', id)) FROM made
 
 -- No queue has a message before its first id, so that the search does not walk over the dead rows of all that was taken since the oldest

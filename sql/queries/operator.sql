@@ -26,15 +26,17 @@ SELECT destination, count(*) AS messages,
 SELECT destination, error, count(*) AS messages, max(attempts) AS attempts_max
   FROM skald.outbox WHERE error IS NOT NULL GROUP BY destination, error ORDER BY messages DESC, destination, error LIMIT 50
 
--- The queues of an inbox, without a broker. `given_up`: delivered so often that whoever takes them next parks them.
+-- The queues of an inbox, without a broker, also those that were deleted before their messages were; how many processes that are alive take
+-- from each, and how many there are of the service; and what removes one that nobody takes from any more, bindings first.
 -- name: inbox_queues
+WITH alive AS (SELECT queues FROM skald.consumer WHERE seen_at > clock_timestamp() - interval '30 seconds')
 SELECT q.name, count(i.id) FILTER (WHERE i.consumer IS NULL) AS waiting, count(i.consumer) AS taken,
-       coalesce(extract(epoch FROM clock_timestamp() - min(i.arrived_at)), 0)::bigint AS oldest_seconds
-  FROM skald.queue q LEFT JOIN skald.inbox i ON i.queue = q.name
+       coalesce(extract(epoch FROM clock_timestamp() - min(i.arrived_at)), 0)::bigint AS oldest_seconds,
+       (SELECT count(*) FROM alive a WHERE q.name = ANY (a.queues)) AS consumers, (SELECT count(*) FROM alive) AS processes,
+       format('DELETE FROM skald.binding WHERE queue = %1$L; DELETE FROM skald.queue WHERE name = %1$L; '
+              'DELETE FROM skald.inbox WHERE queue = %1$L', q.name) AS removed_by
+  FROM (SELECT name FROM skald.queue UNION SELECT queue FROM skald.inbox) AS q LEFT JOIN skald.inbox i ON i.queue = q.name
  GROUP BY q.name ORDER BY q.name
-
--- name: inbox_consumers
-SELECT count(*) AS consumers FROM skald.consumer WHERE seen_at > clock_timestamp() - interval '30 seconds'
 
 -- Whether a sender of this user may write into this inbox, and whose it is. `is_copy`: as sender_session has it (inbox.sql).
 -- name: inbox_of_peer

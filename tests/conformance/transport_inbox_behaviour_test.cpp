@@ -44,8 +44,8 @@ public:
         for (auto const& [name, text] : skald::inbox_queries::all)
             prepared += "PREPARE " + std::string{name} + " AS " + std::string{text} + ";\n";
         session_.run(prepared + execute("consumer_session"));
-        id_ =
-            session_.run(execute(skald::inbox_queries::begin_consumer{.is_of = "a test"}))[0]["id"].as<std::int64_t>();
+        skald::inbox_queries::begin_consumer const mine{.is_of = "a test", .queues = std::vector<std::string>{}};
+        id_ = session_.run(execute(mine))[0]["id"].as<std::int64_t>();
     }
 
     std::int64_t id() const { return id_; }

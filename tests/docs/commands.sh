@@ -40,6 +40,7 @@ run_elsewhere=(
   'docs/reconciliation.md sh 2|tests/audit/command_test.cpp'
   'docs/transports.md sh 1|tests/integration/services/transports_test.cpp'
   'docs/transports.md sql 1|tests/conformance/transport_inbox_behaviour_test.cpp'
+  'docs/transports.md sql 2|tests/integration/services/transports_test.cpp, with another queue'
   'docs/repair.md sh 2|tests/integration/close_test.cpp, by what the commands call'
   'docs/repair.md sh 3|tests/integration/close_test.cpp, likewise'
   'docs/rehearsal.md sh 1|tests/integration/rehearsal_test.cpp and rehearsal_command_test.cpp, by what the command calls'

@@ -16,9 +16,18 @@
 namespace skald::tools {
 namespace {
 
+// Where processes run and none of them takes from a queue, its message handler is not in their code any more.
+std::string remedy_for(pqxx::row const& queue)
+{
+    if (queue["processes"].as<std::int64_t>() == 0) return "no process consumes it: start the service";
+    return fmt::format(
+        "no process that runs has its handler: deploy one that does; or, if it is gone for good, look at "
+        "what waits (skald.inbox), and remove it with the queue: {}",
+        queue["removed_by"].c_str());
+}
+
 void examine_queues(postgres::connection& c, std::string const& service, findings& found)
 {
-    auto const consumers = c.run(std::string{operator_queries::inbox_consumers})[0][0].as<std::int64_t>();
     auto const queues = c.run(std::string{operator_queries::inbox_queues});
     if (queues.empty())
         found.push_back(
@@ -26,16 +35,16 @@ void examine_queues(postgres::connection& c, std::string const& service, finding
              "nothing has ever consumed this inbox: what is sent to " + service + " stays in the senders' outboxes",
              "start the service once with SKALD_TRANSPORT=postgres: it declares its queues"});
     for (auto const& one : queues) {
-        auto const waiting = one["waiting"].as<std::int64_t>();
+        auto const waiting = one["waiting"].as<std::int64_t>(), taken = one["taken"].as<std::int64_t>();
+        auto const consumers = one["consumers"].as<std::int64_t>();
         found.push_back(
             {"inbox",
-             consumers > 0                                   ? health::ok
-             : waiting + one["taken"].as<std::int64_t>() > 0 ? health::problem
-                                                             : health::warning,
+             consumers > 0         ? health::ok
+             : waiting + taken > 0 ? health::problem
+                                   : health::warning,
              fmt::format("{}: {} messages wait, {} are taken, the oldest came {} s ago; {} processes consume",
-                         one["name"].c_str(), waiting, one["taken"].as<std::int64_t>(),
-                         one["oldest_seconds"].as<std::int64_t>(), consumers),
-             consumers > 0 ? "" : "no process consumes it: start the service"});
+                         one["name"].c_str(), waiting, taken, one["oldest_seconds"].as<std::int64_t>(), consumers),
+             consumers > 0 ? "" : remedy_for(one)});
     }
 }
 

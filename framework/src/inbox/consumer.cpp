@@ -69,7 +69,8 @@ consumer::consumer(postgres::connection_options const& options, ports::subscribe
     connection_.run(prepared + execute("consumer_session") + declares_);
     SKALD_FAILPOINT_SOCKET(consumer, connection_.socket());
     ear_ = std::make_unique<ear>(connection_.raw());
-    id_ = connection_.run(execute(inbox_queries::begin_consumer{.is_of = options.application_name}))[0]["id"]
+    id_ = connection_
+              .run(execute(inbox_queries::begin_consumer{.is_of = options.application_name, .queues = names}))[0]["id"]
               .as<std::int64_t>();
     ended_.push_back(id_);
     end_others();

@@ -110,6 +110,21 @@ TEST_CASE("skald doctor says what of the inboxes is not as it should be")
     CHECK(level(well.object(), "inbox") == "ok");
     CHECK(level(well.object(), "peer") == "ok");
 
+    // A message handler that was taken out of the code.
+    s.orders_db.ask("INSERT INTO skald.queue (name) VALUES ('orders.on.gone')");
+    s.orders_db.ask("INSERT INTO skald.binding (routing_key, queue) VALUES ('entered', 'orders.on.gone')");
+    CHECK(level(doctor_of(variables).object(), "inbox") == "warning");
+    s.orders_db.ask("SELECT skald.deliver(ARRAY['entered'], ARRAY['m'], ARRAY['x'], ARRAY['text/plain'], ARRAY['{}'], "
+                    "ARRAY[''::bytea])");
+    auto const grows = doctor_of(variables);
+    CHECK(level(grows.object(), "inbox") == "problem");
+    std::string const first = "DELETE FROM skald.binding WHERE queue = 'orders.on.gone'", next = "; DELETE FROM skald.";
+    std::array const removing{first, next + "queue WHERE name = 'orders.on.gone'",
+                              next + "inbox WHERE queue = 'orders.on.gone'"};
+    CHECK_MESSAGE(grows.text.find(removing[0] + removing[1] + removing[2]) != std::string::npos, grows.text);
+    for (auto const& one : removing) s.orders_db.ask(one.substr(one.find("DELETE")));
+    CHECK(level(doctor_of(variables).object(), "inbox") == "ok");
+
     for (auto* one : only.all()) one->terminate();
     CHECK(level(doctor_of(variables).object(), "inbox") == "warning");
     s.orders_db.ask("SELECT skald.deliver(ARRAY['orders'], ARRAY['m'], ARRAY['x'], ARRAY['text/plain'], ARRAY['{}'], "
