@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds answer_within = 1s;
 // Then another client is made, which reads its certificates again.
 constexpr auto starts_within = 30s;
 
-// Names that are asked for one by one, in a batch and in a client's life: each costs a question, and librdkafka keeps it.
+// Names that are asked for one by one, in a batch and in a client's life: each is a question, and librdkafka keeps it.
 constexpr std::size_t asked_at_once_max = 4;
 constexpr std::size_t asked_max = 1'000;
 
