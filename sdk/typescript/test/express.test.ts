@@ -1,8 +1,7 @@
 // The guard for Express on a real PostgreSQL, beside the order service in C++ on the same database: DATABASE_URL (scripts/stack.sh), SKALD (the
 // command line), ORDER_SERVICE (examples/order_saga).
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
-import { randomUUID } from "node:crypto";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { request, type Server } from "node:http";
 import { createServer, type AddressInfo } from "node:net";
@@ -12,6 +11,7 @@ import amqp from "amqplib";
 import express, { type NextFunction, type Request, type Response } from "express";
 import pg from "pg";
 import { guard, type Guard, type GuardSettings, type RequestContext } from "../src/express.js";
+import { OwnDatabase } from "./database.js";
 import { AbsentStandby } from "./standby.js";
 
 declare global {
@@ -21,9 +21,7 @@ type Act = (ctx: RequestContext, req: Request, res: Response, next: NextFunction
 interface Shop { guarded: Guard; server: Server }
 interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string }
 
-const server = process.env["DATABASE_URL"]!;
-const name = `sdk_express_${randomUUID().replaceAll("-", "")}`;
-const url = server.slice(0, server.lastIndexOf("/") + 1) + name;
+const database = new OwnDatabase(), { url } = database;
 const order = '{"customer": "ada", "sku": "tea", "quantity": 0, "cents": 5}';
 let c: pg.Client;
 let shop: Server;
@@ -55,16 +53,8 @@ const problem = ({ status, headers, body }: Answer): string => {
 const one = async (query: string, values: unknown[] = []): Promise<any> => Object.values((await c.query(query, values)).rows[0] ?? {})[0];
 const notes = async (): Promise<number> => Number(await one("SELECT count(*) FROM note"));
 
-async function onServer(statement: string): Promise<void> {
-  const admin = new pg.Client(server);
-  await admin.connect();
-  await admin.query(statement);
-  await admin.end();
-}
-
 before(async () => {
-  await onServer(`CREATE DATABASE ${name}`);
-  execFileSync(process.env["SKALD"]!, ["migrate", "--service", "orders"], { env: { ...process.env, DATABASE_URL: url } });
+  await database.make("orders");
   c = new pg.Client(url);
   await c.connect();
   await c.query("CREATE TABLE note (text text)");
@@ -100,7 +90,7 @@ after(async () => {
     await guarded.close();
   }
   await c.end();
-  await onServer(`DROP DATABASE ${name} WITH (FORCE)`);
+  await database.drop();
 });
 
 test("a request takes effect once, and its response is replayed", async () => {

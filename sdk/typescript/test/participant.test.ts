@@ -1,7 +1,6 @@
 // A participant on a real PostgreSQL and RabbitMQ: DATABASE_URL, AMQP_URL (scripts/stack.sh), SKALD (the command line).
 import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
-import { randomUUID } from "node:crypto";
 import { after, before, beforeEach, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -9,13 +8,12 @@ import amqp from "amqplib";
 import pg from "pg";
 import { commit } from "../src/client.js";
 import { Malformed, Participant, Reject, Snooze, type Context, type Message } from "../src/index.js";
+import { OwnDatabase } from "./database.js";
 import { AbsentStandby } from "./standby.js";
 
 interface Order { id: string; cents: number; charge?: string }
 
-const server = process.env["DATABASE_URL"]!;
-const name = `sdk_typescript_${randomUUID().replaceAll("-", "")}`;
-const url = server.slice(0, server.lastIndexOf("/") + 1) + name;
+const database = new OwnDatabase(), { url } = database;
 const plan = "create@orders=compensatable charge@payments=compensatable ship@shipping=pivot pay-out@payments=retriable";
 const body = Buffer.from(' {"id": "1", "cents": 1.50}');
 let c: pg.Client;
@@ -38,12 +36,7 @@ const sent = (): Promise<string> =>
   one("SELECT string_agg(destination || ' ' || idempotency_key, ', ' ORDER BY id) FROM skald.outbox WHERE type <> 'skald.progress'");
 
 before(async () => {
-  const admin = new pg.Client(server);
-  await admin.connect();
-  await admin.query(`CREATE DATABASE ${name}`);
-  await admin.end();
-  const env = { ...process.env, DATABASE_URL: url };
-  execFileSync(process.env["SKALD"]!, ["migrate", "--service", "payments"], { env });
+  await database.make("payments");
   c = new pg.Client(url);
   await c.connect();
 });
@@ -68,10 +61,7 @@ beforeEach(async () => {
 after(async () => {
   await shop.pool.end();
   await c.end();
-  const admin = new pg.Client(server);
-  await admin.connect();
-  await admin.query(`DROP DATABASE ${name} WITH (FORCE)`);
-  await admin.end();
+  await database.drop();
 });
 
 test("a step runs once and hands on the data as it came", async () => {
@@ -341,13 +331,13 @@ test("what a database without writes does not take is kept", async () => {
   const p = await participant();
   p.start();
   await waitFor(async () => (await p.queue()).consumerCount > 0);
-  await c.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+  await c.query(`ALTER DATABASE ${database.name} SET default_transaction_read_only = on`);
   try {
     await c.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald/payments'");
     for (let n = 0; n < 20; ++n) p.send(n);
     await waitFor(async () => /kept until the database takes it|trying again/.test(p.said()));
   } finally {
-    await c.query(`ALTER DATABASE ${name} RESET default_transaction_read_only`);
+    await c.query(`ALTER DATABASE ${database.name} RESET default_transaction_read_only`);
   }
   await waitFor(async () => (await cents()) === 80);
   await p.end();

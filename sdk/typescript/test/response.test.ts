@@ -1,42 +1,30 @@
 // What comes to `res` before the guard, and what comes too late, on a real PostgreSQL: DATABASE_URL (scripts/stack.sh), SKALD (the command line).
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { Agent, request, type Server } from "node:http";
 import { createRequire } from "node:module";
 import { type AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import express, { type NextFunction, type Request, type RequestHandler, type Response } from "express";
-import pg from "pg";
 import { guard, type GuardSettings } from "../src/express.js";
+import { OwnDatabase } from "./database.js";
 
 interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string; reused: boolean }
 
 const cors = createRequire(import.meta.url)("cors"), session = createRequire(import.meta.url)("express-session");
-const server = process.env["DATABASE_URL"]!;
-const name = `sdk_response_${randomUUID().replaceAll("-", "")}`;
-const url = server.slice(0, server.lastIndexOf("/") + 1) + name;
+const database = new OwnDatabase(), { url } = database;
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 const closing: (() => unknown)[] = [];
 let act: (req: Request, res: Response, next: NextFunction) => unknown;
 
-async function onServer(statement: string): Promise<void> {
-  const admin = new pg.Client(server);
-  await admin.connect();
-  await admin.query(statement);
-  await admin.end();
-}
-
 before(async () => {
-  await onServer(`CREATE DATABASE ${name}`);
-  execFileSync(process.env["SKALD"]!, ["migrate", "--service", "orders"], { env: { ...process.env, DATABASE_URL: url } });
+  await database.make("orders");
 });
 
 after(async () => {
   agent.destroy();
   for (const close of closing) await close();
-  await onServer(`DROP DATABASE ${name} WITH (FORCE)`);
+  await database.drop();
 });
 
 async function opened(earlier: RequestHandler[], settings: GuardSettings = {}, behind: RequestHandler[] = []): Promise<Server> {
