@@ -2,9 +2,9 @@
 # What CI does: the stages in their order, a sentence about each, and the command of each.
 # shellcheck disable=SC2034 # read by .ci/run
 
-stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics)
+stages=(setup format layers reference integration install asan tsan crash storm)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(crash_inbox mutants races long two_builds cluster kafka kafka_storm s3 demo traces browser languages image packages)
+more_stages=(tidy bench fuzz metrics crash_whole crash_inbox mutants races long two_builds cluster kafka kafka_storm s3 demo traces browser languages image packages)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -15,10 +15,12 @@ declare -A about=(
   [asan]='unit and conformance tests under AddressSanitizer and UBSan'
   [tsan]='unit and conformance tests under ThreadSanitizer'
   [races]='whole services under ThreadSanitizer, on real servers, while they are killed and cut off'
-  [crash]='services killed, stopped and cut off at every failpoint'
+  [crash]='services killed at every failpoint, each way; and stopped or cut off there in turn'
+  [crash_whole]='services killed, stopped and cut off at every failpoint, each way'
   [crash_inbox]='the same without a broker'
   [mutants]='what is wrong on purpose is noticed by the crash matrix or a unit test'
   [integration]='every test that ctest has but those of other stages'
+  [bench]='`skald-bench` whole, small: what it measures is what it says'
   [install]='installed, found by a project of its own, built and run; what `skald new` makes; the ABI as it was'
   [long]='failover, COMMITs that hang, a step that kills its worker, no code of failpoints'
   [two_builds]='sagas over processes of this version and the one before, on one schema, replaced and killed'
@@ -45,11 +47,13 @@ stage_tidy() { scripts/tidy.sh; }
 stage_asan() { scripts/test.sh asan; }
 stage_tsan() { scripts/test.sh tsan; }
 stage_races() { scripts/test.sh races; }
-stage_crash() { scripts/test.sh crash --exclude-regex '^crash_matrix_without_broker$'; }
+stage_crash() { scripts/test.sh crash_sample; }
+stage_crash_whole() { scripts/test.sh crash --tests-regex '^crash_matrix$'; }
 stage_crash_inbox() { scripts/test.sh crash --tests-regex '^crash_matrix_without_broker$'; }
 stage_mutants() { scripts/test.sh mutants; }
 # Before what builds parts of the same folder with fewer warnings, which would all be built again.
-stage_integration() { configure && scripts/test.sh --without 'install|layers'; }
+stage_integration() { configure && scripts/test.sh --without 'install|layers|bench'; }
+stage_bench() { configure && scripts/test.sh default --label-regex '^bench$'; }
 stage_install() {
   local exports
   trap 'scripts/stack.sh down --purge build/test-install' EXIT

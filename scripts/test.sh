@@ -5,11 +5,11 @@
 #   scripts/test.sh --without LABELS     everything but the tests whose label matches
 #
 # PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs all but the forms below). With any other, such
-# as `asan` and `tsan`, the unit tests and the conformance tests of the transports run. Seven forms run alone: `kafka`
+# as `asan` and `tsan`, the unit tests and the conformance tests of the transports run. Eight forms run alone: `kafka`
 # starts a node of Kafka and runs what needs one; `s3` the same with a server that speaks S3's API; `languages` compares
 # the SQL for participants with the C++ a million times, tests the SDKs, and runs `skald conform` on right and wrong
-# programs; `crash` builds with failpoints and runs the crash matrix; `mutants` runs what must fail there; `races` runs
-# whole services under ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a
+# programs; `crash` builds with failpoints and runs the crash matrix, `crash_sample` half of it; `mutants` runs what must
+# fail there; `races` runs whole services under ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a
 # step that kills its worker 51 times, and the proof that a build without failpoints has no code of them.
 set -euo pipefail
 
@@ -98,6 +98,7 @@ languages() {
 }
 
 long=''
+crash=crash
 races=''
 mutants=''
 s3=''
@@ -112,8 +113,9 @@ case ${1:-} in
     exit 0
     ;;
   '' | -*) preset=default ;;
-  crash)
+  crash | crash_sample)
     preset=failpoints
+    crash=$1
     shift
     ;;
   kafka)
@@ -179,7 +181,7 @@ if [[ $preset != default ]]; then
 fi
 if [[ $preset = failpoints ]]; then
   targets=(crash_matrix crash_messages)
-  only=(--label-regex '^crash$' --verbose)
+  only=(--label-regex "^$crash\$" --verbose)
 fi
 if [[ $mutants ]]; then
   targets=(mutants)

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -27,13 +28,14 @@ constexpr int tries_per_mutant = 3;
 constexpr int tries_per_fault = 4;
 
 constexpr char const* usage =
-    R"(usage: crash_matrix [--only RUN]... [--matrix] [--mutants [NAME]] [--list] [--systems N]
+    R"(usage: crash_matrix [--only RUN]... [--matrix [--sample]] [--mutants [NAME]] [--list] [--systems N]
 
 Runs the order example's services with a fault at every failpoint, and looks whether the invariants hold. DATABASE_URL,
 AMQP_URL and SKALD_TEST_STACK say where (scripts/test.sh crash sets them).
 
   (nothing)         everything: the matrix, then the mutants
   --matrix          the matrix alone
+  --sample          half of it: each kill, and the other actions in turn, each of them at every point
   --mutants [NAME]  the mutants alone, or one of them
   --only RUN        one run, such as step.committed=kill@2/back/payments, or a way without a fault, such as back;
                     may be given several times
@@ -50,7 +52,7 @@ struct options
 {
     std::vector<plan> only;
     std::string mutant;
-    bool with_matrix{true}, with_mutants{true}, list{};
+    bool with_matrix{true}, with_mutants{true}, sampled{}, list{};
     bool without_broker{};
     std::size_t systems{8};
 };
@@ -190,27 +192,46 @@ bool tell_points(std::vector<result> const& results, bool without_broker)
     return all;
 }
 
-/// The runs that docs/guarantees.md names for the points took place, and hold.
-bool check_page(std::vector<result> const& results)
+/// The run that docs/guarantees.md names for each point, by point.
+std::map<std::string_view, std::string> read_page()
 {
-    bool good = true;
+    std::map<std::string_view, std::string> named;
     std::ifstream page{SKALD_GUARANTEES};
-    int rows = 0;
     for (std::string line; std::getline(page, line);)
         for (auto const& point : core::failpoints) {
             if (!line.starts_with(fmt::format("| `{}` |", point.name))) continue;
-            ++rows;
             auto const begin = line.find(fmt::format("`{}=", point.name)) + 1;
-            auto const name = line.substr(begin, line.find('`', begin) - begin);
-            if (std::ranges::any_of(
-                    results, [&](auto const& r) { return r.sprang && r.broken.empty() && r.what.name() == name; }))
-                continue;
-            good = false;
-            say(fmt::format("FAILED  docs/guarantees.md names {}, which did not happen or does not hold", name));
+            named[point.name] = line.substr(begin, line.find('`', begin) - begin);
         }
-    if (rows != static_cast<int>(core::failpoints.size()))
-        good = false, say("FAILED  docs/guarantees.md: a point has no row");
+    return named;
+}
+
+/// These runs took place, and hold.
+bool check_page(std::vector<result> const& results)
+{
+    bool good = true;
+    auto const named = read_page();
+    for (auto const& [point, name] : named) {
+        if (std::ranges::any_of(results,
+                                [&](auto const& r) { return r.sprang && r.broken.empty() && r.what.name() == name; }))
+            continue;
+        good = false;
+        say(fmt::format("FAILED  docs/guarantees.md names {}, which did not happen or does not hold", name));
+    }
+    if (named.size() != core::failpoints.size()) good = false, say("FAILED  docs/guarantees.md: a point has no row");
     return good;
+}
+
+/// What is to be run, but for what was chosen by name.
+std::vector<plan> make_plans(options const& chosen, yard& all, bool& failed)
+{
+    auto plans = make_matrix(discover(all, failed));
+    // What a step, a call and an entry do at the points of their own, the other transport's runs have shown.
+    if (chosen.without_broker) std::erase_if(plans, [](plan const& one) { return !is_of_transport(one.point); });
+    if (!chosen.sampled) return plans;
+    std::set<std::string> always;
+    for (auto const& [point, name] : read_page()) always.insert(name);
+    return sample(plans, always);
 }
 
 bool run_matrix(options const& chosen)
@@ -218,10 +239,7 @@ bool run_matrix(options const& chosen)
     auto const began = clock::now();
     yard all{chosen.systems, chosen.without_broker};
     bool failed = false;
-    auto plans = chosen.only.empty() ? make_matrix(discover(all, failed)) : chosen.only;
-    // What a step, a call and an entry do at the points of their own, the other transport's runs have shown.
-    if (chosen.only.empty() && chosen.without_broker)
-        std::erase_if(plans, [](plan const& one) { return !is_of_transport(one.point); });
+    auto const plans = chosen.only.empty() ? make_plans(chosen, all, failed) : chosen.only;
     if (chosen.list) {
         for (auto const& one : plans) say(one.name());
         return true;
@@ -342,6 +360,7 @@ options read(int argc, char** argv)
         }
         if (word == "--list") chosen.list = true, chosen.with_mutants = false;
         else if (word == "--matrix") chosen.with_mutants = false;
+        else if (word == "--sample") chosen.sampled = true, chosen.with_mutants = false;
         else if (word == "--mutants")
             chosen.with_matrix = false, chosen.mutant = has_value ? read_mutant(argv[++i]) : "";
         else if (word == "--transport" && has_value) {
@@ -360,8 +379,8 @@ options read(int argc, char** argv)
         else refuse(fmt::format("'{}' is no argument", word));
     }
     if (chosen.systems == 0) refuse("--systems is a number from 1");
-    if (!chosen.with_matrix && (chosen.list || !chosen.only.empty()))
-        refuse("--mutants goes neither with --list nor with --only");
+    if (!chosen.with_matrix && (chosen.list || !chosen.only.empty() || chosen.sampled))
+        refuse("--mutants goes with none of --list, --only and --sample");
     return chosen;
 }
 

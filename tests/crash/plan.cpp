@@ -96,4 +96,18 @@ std::vector<plan> make_matrix(std::map<std::string_view, hit_counts> const& seen
     return matrix;
 }
 
+std::vector<plan> sample(std::vector<plan> const& matrix, std::set<std::string> const& always)
+{
+    std::map<std::string, std::map<std::string, std::size_t>> met;  // by point, by action
+    std::vector<plan> some;
+    for (auto const& one : matrix) {
+        auto const action = std::ranges::find(actions, one.action) - actions.begin();
+        auto const before = met[one.point][one.action]++;
+        auto const turn = before % (actions.size() - 1) + 1;
+        if (action == 0 || before == 0 || turn == static_cast<std::size_t>(action) || always.contains(one.name()))
+            some.push_back(one);
+    }
+    return some;
+}
+
 }  // namespace skald::crash

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,5 +42,9 @@ using hit_counts = std::array<std::map<std::string, unsigned>, places.size()>;
 
 /// All runs that follow from what was hit: on a way with a base, only what the base does not hit as often.
 std::vector<plan> make_matrix(std::map<std::string_view, hit_counts> const& seen);
+
+/// About half of them: each kill, the first of the other actions at each point, and then these in turn; and what is in
+/// `always`, by name.
+std::vector<plan> sample(std::vector<plan> const& matrix, std::set<std::string> const& always);
 
 }  // namespace skald::crash
