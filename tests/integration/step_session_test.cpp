@@ -183,6 +183,25 @@ TEST_CASE("a step that prepares a statement of the same name each time is done e
     CHECK(d.db().rows("SELECT DISTINCT attempts FROM skald.idempotency WHERE step = 'pack'") == "1");
 }
 
+// Undone in the duplicate's own transaction alone, it would be there again behind its ROLLBACK, and every further duplicate
+// would have it to undo.
+TEST_CASE("what a step left in its session is gone behind the duplicate that follows it")
+{
+    shared_session s{"CREATE TEMP TABLE mine (n int)"};
+    s.start(skald::test::send, parcel{"p1", 1}, "p1");
+    s.at("depot").relay_due();
+    auto const taken = s.at("depot").take_all();
+    REQUIRE(taken.size() == 1);
+    auto const there = [&] { return s.db().one("SELECT count(*) FROM pg_class WHERE relname = 'mine'"); };
+    s.at("depot").process(taken[0]);
+    CHECK(there() == "1");
+    auto const before = s.at("depot").round_trips();
+    s.at("depot").process(taken[0]);
+    CHECK(s.at("depot").round_trips() - before == 2);
+    CHECK(there() == "0");
+    CHECK(s.packed("p1") == "completed|1");
+}
+
 TEST_CASE("to leave nothing to the next step costs no round trip")
 {
     shared_session s{"SET search_path = elsewhere"};

@@ -108,6 +108,12 @@ catch (pqxx::failure const&) {
     throw met;
 }
 
+// Undoes what a step may have left in the session.
+std::string postgres_store::set_right() const
+{
+    return std::string{session_queries::reset_session} + settings_text(options_, false, role_);
+}
+
 // What has to be sent before the claim. Sets the stage to what it will be then.
 std::string postgres_store::begin_text(stage next, ports::claim_options const& how)
 {
@@ -122,7 +128,7 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     has_lock_wait_ = how.lock_wait.has_value();
     stage_ = next;
     auto text = begin_read_committed;
-    if (session_is_used_) text.append(session_queries::reset_session).append(settings_text(options_, false, role_));
+    if (session_is_used_) text += set_right();
     text += execute("open_transaction");
     text += opening_;
     if (how.takes_turn) text += execute("take_turn");
@@ -348,8 +354,11 @@ try {
     if (stage_ == stage::none) return;
     stage_ = stage::none;
     if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
+    // It undoes what has set the session right in the transaction: that comes behind it, or each one after it would pay.
+    bool const sets_right = session_is_used_ && !is_lent_;
     // A warning, not an error, if the server has ended the transaction already.
-    record_leftovers(connection_->run("ROLLBACK" + end_of_use()));
+    record_leftovers(connection_->run("ROLLBACK" + end_of_use() + (sets_right ? ';' + set_right() : "")));
+    if (sets_right) session_is_used_ = false;
 }
 catch (...) {
     disconnect();

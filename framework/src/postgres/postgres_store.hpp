@@ -107,6 +107,7 @@ private:
     std::string const& prepared(std::string_view text) override { return connection_->prepared(text); }
     core::instant now() const override { return claimed_at_; }
 
+    std::string set_right() const;
     std::string begin_text(stage next, ports::claim_options const& how);
     pqxx::result begin_and_claim(std::string const& claim, stage next, ports::claim_options const& how);
     std::string as_ourselves() const;
