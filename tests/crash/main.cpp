@@ -40,8 +40,7 @@ AMQP_URL and SKALD_TEST_STACK say where (scripts/test.sh crash sets them).
   --only RUN        one run, such as step.committed=kill@2/back/payments, or a way without a fault, such as back;
                     may be given several times
   --list            the names of the runs; goes each way once without a fault, to learn them
-  --transport T      rabbitmq [default], or postgres: the points of the transport, where messages go from database to
-                     database; no mutants
+  --transport T     rabbitmq [default], or postgres: the points of the transport, without a broker; no mutants
   --systems N        how many shops run side by side [8]
   --help            this
 
@@ -212,9 +211,8 @@ bool check_page(std::vector<result> const& results)
     bool good = true;
     auto const named = read_page();
     for (auto const& [point, name] : named) {
-        if (std::ranges::any_of(results,
-                                [&](auto const& r) { return r.sprang && r.broken.empty() && r.what.name() == name; }))
-            continue;
+        auto const holds = [&](result const& r) { return r.sprang && r.broken.empty() && r.what.name() == name; };
+        if (std::ranges::any_of(results, holds)) continue;
         good = false;
         say(fmt::format("FAILED  docs/guarantees.md names {}, which did not happen or does not hold", name));
     }
