@@ -183,7 +183,7 @@ TEST_CASE("a step that prepares a statement of the same name each time is done e
     CHECK(d.db().rows("SELECT DISTINCT attempts FROM skald.idempotency WHERE step = 'pack'") == "1");
 }
 
-// Undone in the duplicate's own transaction alone, it would be there again behind its ROLLBACK, and every further duplicate
+// Undone in the duplicate's own transaction alone, it would be there again behind its ROLLBACK, and every further one
 // would have it to undo.
 TEST_CASE("what a step left in its session is gone behind the duplicate that follows it")
 {
