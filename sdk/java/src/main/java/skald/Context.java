@@ -2,6 +2,8 @@ package skald;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.MissingNode;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
@@ -15,10 +17,25 @@ public final class Context {
     JsonNode row = MissingNode.getInstance(); // what skald.take() said
     final Map<String, JsonNode> changes = new LinkedHashMap<>();
 
+    private final Connection lent = (Connection) Proxy.newProxyInstance(Connection.class.getClassLoader(), new Class<?>[] {Connection.class},
+        (proxy, method, values) -> {
+            if (method.getName().equals("close")) return null;
+            try {
+                return method.invoke(open(), values);
+            } catch (InvocationTargetException thrown) {
+                throw thrown.getCause();
+            }
+        });
+
     Context(Connection connection) { this.connection = connection; }
 
-    /** In Skald's transaction: do not end it. */
-    public Connection connection() { return Objects.requireNonNull(connection, "the step has ended"); }
+    private Connection open() { return Objects.requireNonNull(connection, "the step has ended"); }
+
+    /** In Skald's transaction: do not end it. close() does nothing, as `try (var c = ctx.connection())` would lose the transaction. */
+    public Connection connection() {
+        open();
+        return lent;
+    }
 
     public String scope() { return row.path("scope").asText(); }
     public String saga() { return row.path("key").asText(); } // its key

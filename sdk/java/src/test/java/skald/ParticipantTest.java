@@ -117,7 +117,23 @@ class ParticipantTest extends Shop {
         acts.add(thrown(new Reject("no money")));
         events(charge, charge("b"));
         for (Context late : ran) assertThrows(NullPointerException.class, () -> late.update("UPDATE wallet SET cents = 0"));
-        assertEquals("90", cents());
+        Connection[] kept = {null};
+        acts.add((ctx, order) -> kept[0] = ctx.connection());
+        events(charge("c"));
+        assertThrows(NullPointerException.class, () -> kept[0].createStatement());
+        assertEquals("80", cents());
+    }
+
+    @Test
+    void aStepMayCloseTheConnectionThatItWasLent() throws Exception {
+        acts.add((ctx, order) -> {
+            try (Connection c = ctx.connection(); var add = c.createStatement()) {
+                add.executeUpdate("UPDATE wallet SET cents = cents - 5");
+            }
+            ctx.update("UPDATE wallet SET cents = cents - 1");
+        });
+        assertEquals("step.completed", events(charge));
+        assertEquals("84 1", cents() + " " + one("SELECT attempts FROM skald.idempotency"));
     }
 
     @Test
