@@ -313,7 +313,7 @@ TEST_CASE("a signal that comes as a message, and a command, wake what waits")
     all.start(ask_first, purchase{"p", 10}, "k");
     all.run_all();
     auto& till = all.at("till");
-    postgres::postgres_store store{{.url = till.db.url()}};
+    skald::postgres::postgres_store store{{.url = till.db.url()}};
     auto lane = till.executor_on(store);
     int woken = 0;
     lane.on_started([&woken] { ++woken; });

@@ -64,10 +64,10 @@ private:
         kit_test::furnish(made);
         step_options const at_once{.retry = {.attempts_max = 3, .first = {}, .longest = {}}};
         service orders{"orders"}, payments{"payments"}, shipping{"shipping"};
-        orders.host(place_order, steps::create_order, create_order{}, at_once)
-            .host(place_order, steps::confirm_order, confirm_order{}, at_once);
-        payments.host(place_order, steps::charge_payment, charge_payment{}, at_once);
-        shipping.host(place_order, steps::arrange_shipping, arrange_shipping{}, at_once);
+        orders.host(place_order, order_saga::steps::create_order, create_order{}, at_once)
+            .host(place_order, order_saga::steps::confirm_order, confirm_order{}, at_once);
+        payments.host(place_order, order_saga::steps::charge_payment, charge_payment{}, at_once);
+        shipping.host(place_order, order_saga::steps::arrange_shipping, arrange_shipping{}, at_once);
         return made.add(std::move(orders)).add(std::move(payments)).add(std::move(shipping));
     }
 };

@@ -17,10 +17,10 @@ public:
     {
         using namespace order_saga;
         create_tables();
-        at("orders").host(place_order, steps::create_order, create_order{});
-        at("orders").host(place_order, steps::confirm_order, confirm_order{});
-        at("payments").host(place_order, steps::charge_payment, charge_payment{});
-        at("shipping").host(place_order, steps::arrange_shipping, arrange_shipping{});
+        at("orders").host(place_order, order_saga::steps::create_order, create_order{});
+        at("orders").host(place_order, order_saga::steps::confirm_order, confirm_order{});
+        at("payments").host(place_order, order_saga::steps::charge_payment, charge_payment{});
+        at("shipping").host(place_order, order_saga::steps::arrange_shipping, arrange_shipping{});
     }
 
     void order(std::string const& key, int quantity = 1, std::int64_t cents = 100)

@@ -85,7 +85,7 @@ struct book_hotel final : compensatable_step<new_trip>
     {
         t.bags = 9;
         t.cents += 1;
-        return done();
+        return skald::done();
     }
     void compensate(step_context& ctx, new_trip& t) const override { write_down(ctx, "undo hotel", t); }
 };
@@ -98,7 +98,7 @@ struct rent_car final : compensatable_step<old_trip>
         t.who.name += '!';
         t.legs.back().cents = 7;
         std::swap(t.legs.front(), t.legs.back());
-        return done();
+        return skald::done();
     }
     void compensate(step_context&, old_trip& t) const override { t.cents -= 10; }
 };
@@ -110,7 +110,7 @@ struct book_flight final : pivot_step<new_trip>
     {
         if (t.bags > bags_max) return reject("too many bags: " + std::to_string(t.bags));
         write_down(ctx, "flight", t);
-        return done();
+        return skald::done();
     }
     int bags_max;
 };
@@ -122,7 +122,7 @@ struct send_papers final : retriable_step<old_trip>
     {
         if (ctx.sql("SELECT FROM paper").empty()) throw std::runtime_error{"no paper"};
         t.cents += 100;
-        return done();
+        return skald::done();
     }
 };
 
@@ -131,7 +131,7 @@ struct close_trip final : retriable_step<new_trip>
     forward_outcome execute(step_context& ctx, new_trip& t) const override
     {
         write_down(ctx, "close", t);
-        return done();
+        return skald::done();
     }
 };
 

@@ -12,6 +12,7 @@
 namespace {
 
 using namespace skald::rabbitmq;
+using skald::rabbitmq::bytes;
 
 amqp_table_entry_t entry(char const* name, std::uint8_t kind)
 {
