@@ -46,7 +46,8 @@ fitting AS (
 DELETE FROM skald.outbox WHERE id = ANY (ARRAY (SELECT id FROM fitting WHERE bytes_before < :bytes_max::bigint))
 RETURNING id, type, encode(payload, 'hex') AS payload, idempotency_key, headers::text AS headers, content_type, destination,
           attempts, due_at < :mark::timestamptz AS was_behind, if_unrouted IS NOT NULL AS is_users,
-          CASE WHEN isfinite(due_at) THEN (extract(epoch FROM clock_timestamp() - due_at) * 1000)::bigint ELSE 0 END AS overdue_ms
+          CASE WHEN isfinite(due_at) THEN (extract(epoch FROM clock_timestamp() - due_at) * 1000)::bigint ELSE 0 END AS overdue_ms,
+          current_setting('synchronous_standby_names') <> '' AS standbys
 
 -- Which transactions may have rows here that are not visible yet, and since when. A row's due_at is read from the clock by an INSERT that
 -- already holds this lock and keeps it until its transaction ends. So once all of these have ended, everything due before `since` is

@@ -1,5 +1,6 @@
 // The outbox and its relay on a real PostgreSQL: nothing is lost, whoever dies, and nothing leaves too early.
 #include "support/confirm_rows.hpp"
+#include "support/server_setting.hpp"
 #include "support/stepped_services.hpp"
 
 #include "runtime/publish_loop.hpp"
@@ -64,6 +65,21 @@ TEST_CASE("a row with more attempts than can be counted is put off like any othe
     REQUIRE(rows.size() == 2);
     relay.resolve({}, {{rows[0].id, "no queue", 0ms, false}, {rows[1].id, "no queue", 0ms, false}});
     CHECK(db.rows("SELECT attempts FROM skald.outbox ORDER BY 1") == "1\n2000000001");
+}
+
+TEST_CASE("a row whose COMMIT did not wait for the standbys is taken only after one that has")
+{
+    database const db;
+    skald::postgres::postgres_outbox relay{options(db)};
+    skald::test::absent_standby standby;
+    {
+        skald::test::impatient_operator const cuts{db.one("SELECT current_database()")};
+        db.run(enqueue("early"));
+        CHECK_THROWS_WITH_AS(relay.take(10), doctest::Contains("may not be on the standbys"), skald::ports::fault);
+        CHECK(db.one("SELECT count(*) FROM skald.outbox") == "1");
+    }
+    standby.reset();
+    CHECK(keys(relay.take(10)) == "early ");
 }
 
 TEST_CASE("R3: a transaction that stays open for long holds no message back")

@@ -42,7 +42,6 @@ public:
         if (std::exchange(is_set_, false)) set("RESET " + name_, {});
     }
 
-protected:
     static std::string run(std::string const& sql)
     {
         pqxx::connection c{required("DATABASE_URL")};
@@ -94,6 +93,24 @@ private:
         run("SELECT pg_cancel_backend(" + pid + ")");
         return is_known && has_waited;
     }
+};
+
+/// While it lives, it cuts short each COMMIT's wait in that database: they return, with a warning.
+class impatient_operator
+{
+public:
+    explicit impatient_operator(std::string const& database)
+        : cuts_{[database](std::stop_token const& stop) {
+              while (!stop.stop_requested())
+                  server_setting::run(
+                      "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' "
+                      "AND datname = '" +
+                      database + "'");
+          }}
+    {}
+
+private:
+    std::jthread cuts_;
 };
 
 }  // namespace skald::test

@@ -76,6 +76,21 @@ void postgres_outbox::connect()
     connection_->run(outbox_plans);
 }
 
+// Rows can be seen whose COMMIT has not waited for the standbys: the wait was cut short, or the server restarted in it.
+// A failover would lose such a row, and its message would be of what never happened.
+void postgres_outbox::wait_until_replicated()
+try {
+    if (!waiter_ || !waiter_->is_usable()) waiter_ = std::make_unique<connection>(options_);
+    wait_for_standbys(*waiter_);
+    if (!waiter_->warning().empty())
+        throw ports::fault{ports::fault_kind::retry_at_once,
+                           "what is due may not be on the standbys: " + waiter_->warning()};
+}
+catch (...) {
+    release();
+    throw;
+}
+
 std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
 {
     SKALD_ASSERT(!in_transaction_);  // a second take() would delete what the first took along with its own
@@ -99,6 +114,7 @@ std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
         mark_->searched(began, low_water::clock::now(), any_behind);
         taken_ = taken.size();
         if (taken.empty()) release();
+        else if (rows[0]["standbys"].as<bool>()) wait_until_replicated();
         // RETURNING promises no order.
         std::ranges::sort(taken, {}, &row::id);
         return taken;

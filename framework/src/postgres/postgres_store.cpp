@@ -328,7 +328,7 @@ bool postgres_store::wait_for_standbys_if_met(std::span<ports::claim_answer cons
     if (std::exchange(has_waited_, false) || !has_standbys_ || !met_one || !commits) return false;
     connection_->run("ROLLBACK");
     stage_ = stage::none;
-    connection_->run("BEGIN READ WRITE;" + execute("wait_for_standbys") + "COMMIT");
+    postgres::wait_for_standbys(*connection_);
     if (!connection_->warning().empty())
         throw ports::fault{ports::fault_kind::in_doubt, "decided, but possibly not durably: " + connection_->warning()};
     return true;
@@ -354,7 +354,7 @@ try {
     if (stage_ == stage::none) return;
     stage_ = stage::none;
     if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
-    // It undoes what has set the session right in the transaction: that comes behind it, or each one after it would pay.
+    // It undoes what has set the session right in the transaction: that comes again behind it, and then no more.
     bool const sets_right = session_is_used_ && !is_lent_;
     // A warning, not an error, if the server has ended the transaction already.
     record_leftovers(connection_->run("ROLLBACK" + end_of_use() + (sets_right ? ';' + set_right() : "")));
