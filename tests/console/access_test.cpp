@@ -105,6 +105,8 @@ TEST_CASE("a token file that can't be read as one is refused, with its line")
         given.tokens = line;
         CHECK_THROWS_AS(skald::console::access{given}, configuration_error);
     }
+    given.tokens = "viewer bob " + bob + "\noperator ada " + bob;
+    CHECK_THROWS_WITH(skald::console::access{given}, doctest::Contains("line 2 has the token of bob"));
     given.tokens = "viewer bob " + bob + "\nnonsense";
     CHECK_THROWS_WITH(skald::console::access{given}, doctest::Contains("line 2"));
 }

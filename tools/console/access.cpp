@@ -86,6 +86,9 @@ access::access(settings const& given)
             throw configuration_error{fmt::format("--token-file: the token of {} has fewer than {} characters: "
                                                   "`openssl rand -hex 24` makes one that nobody guesses",
                                                   name, token_bytes_min)};
+        if (auto const* const other = find(text))
+            throw configuration_error{
+                fmt::format("--token-file: line {} has the token of {}: each line needs its own", number, other->name)};
         tokens_.push_back({what == "operator" ? role::operator_ : role::viewer, name, core::fingerprint_of(text)});
     }
     if (!given.tokens.empty() && tokens_.empty()) throw configuration_error{"--token-file holds no token"};

@@ -3,10 +3,12 @@
 #include "application.hpp"
 #include "core/log.hpp"
 #include "form.hpp"
+#include "http/chars.hpp"
 #include "http/server.hpp"
 
 #include <skald/errors.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <pthread.h>
 
@@ -39,7 +41,12 @@ request read(http::received const& from)
     asked.is_readable = query && form;
     if (query) asked.query = *std::move(query);
     if (form) asked.form = *std::move(form);
-    asked.header = [&message](std::string const& name) { return std::string{message.header(name)}; };
+    // What is there twice says nothing: one of them is not from the proxy that is trusted.
+    asked.header = [&message](std::string const& name) {
+        auto const count = std::ranges::count_if(
+            message.headers, [&](auto const& one) { return http::equal_ignoring_case(one.first, name); });
+        return count == 1 ? std::string{message.header(name)} : std::string{};
+    };
     return asked;
 }
 
