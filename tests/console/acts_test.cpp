@@ -2,6 +2,7 @@
 #include "console_shop.hpp"
 
 #include "support/event_log.hpp"
+#include "support/server_setting.hpp"
 #include "support/session.hpp"
 
 #include <doctest/doctest.h>
@@ -242,6 +243,20 @@ TEST_CASE("only the act whose connection broke on the way may have been done")
     CHECK(says(page, "1 may have been done."));
     CHECK(says(page, "2 not tried."));
     CHECK(says(page, "The audit says what was done."));
+}
+
+TEST_CASE("an act whose COMMIT did not wait for the standbys may be gone after a failover, and the page says so")
+{
+    console_shop s;
+    s.order("1");
+    application const console{s.given()};
+    visitor const ada{console, s.ada};
+    skald::test::absent_standby const standby;
+    skald::test::impatient_operator const cuts{s.at("orders").db.one("SELECT current_database()")};
+    auto const page = ada.post("/act", pausing("1"));
+    CHECK(says(page, "may be gone after a failover: give it again"));
+    CHECK(says(page, "1 may have been done."));
+    CHECK_FALSE(says(page, "It stands in the audit"));
 }
 
 TEST_CASE("an act that loses a deadlock was not done, and is not said to have been")

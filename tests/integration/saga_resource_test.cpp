@@ -2,6 +2,7 @@
 // is written as they tell it.
 #include "core/reasons.hpp"
 #include "support/live_entry.hpp"
+#include "support/server_setting.hpp"
 #include "worker/service_parts.hpp"
 
 #include "examples/order_saga/order_saga.hpp"
@@ -208,6 +209,22 @@ TEST_CASE("DELETE cancels a saga, and again changes nothing, until the end and a
     CHECK(s.ask("DELETE", "/sagas/k").status == 202);
     s.told("create-order.compensate", "orders", "completed", "compensated");
     CHECK(s.ask("DELETE", "/sagas/k").status == 200);
+    CHECK(s.commands_issued() == "1");
+}
+
+TEST_CASE("DELETE is no 202 while its COMMIT, or that of an earlier one, did not wait for the standbys")
+{
+    saga_web const s;
+    absent_standby standby;
+    for (auto const* which : {"the one that cancels", "the next one"}) {
+        CAPTURE(which);
+        impatient_operator const cuts{s.web.db.one("SELECT current_database()")};
+        auto const answer = s.ask("DELETE", "/sagas/k");
+        CHECK(answer.status == 503);
+        CHECK(answer.body.find("/problems/outcome-unknown\"") != std::string::npos);
+    }
+    standby.reset();
+    CHECK(s.ask("DELETE", "/sagas/k").status == 202);
     CHECK(s.commands_issued() == "1");
 }
 

@@ -89,7 +89,9 @@ result handle_parked(postgres::connection& c, order const& what, target const& o
 result carry_out_one(database& db, order const& what, target const& of)
 try {
     return db.ask([&](postgres::connection& c) {
-        return is_of_parked(what.what) ? handle_parked(c, what, of) : command_saga(c, what, of);
+        auto ended = is_of_parked(what.what) ? handle_parked(c, what, of) : command_saga(c, what, of);
+        if (ended.is != result::outcome::done || c.warning().empty()) return ended;
+        return result{of, result::outcome::in_doubt, std::string{admin::not_replicated}};
     });
 }
 catch (away const& why) {

@@ -1,5 +1,6 @@
 #include "database.hpp"
 
+#include "admin/commands.hpp"
 #include "commands.hpp"
 #include "rabbitmq/url.hpp"
 #include "worker/transports.hpp"
@@ -57,8 +58,7 @@ bool lost_connection(postgres::connection const& c, std::exception const& error)
 void complain_if_not_replicated(postgres::connection const& c)
 {
     if (c.warning().empty()) return;
-    complain("it is done, but may be gone after a failover: give it again when the standbys are back (" + c.warning() +
-             ")");
+    complain(std::string{admin::not_replicated} + " (" + c.warning() + ")");
 }
 
 std::string const& broker_url(config const& settings)

@@ -11,6 +11,10 @@
 
 namespace skald::admin {
 
+/// What is to be said of a command whose COMMIT has left connection::warning().
+inline constexpr std::string_view not_replicated =
+    "it is done, but may be gone after a failover: give it again when the standbys are back";
+
 struct command
 {
     std::string action;  // pause, resume, cancel, retry

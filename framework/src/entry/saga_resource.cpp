@@ -65,25 +65,44 @@ catch (std::exception const& error) {
 }
 
 http::response saga_resource::cancel(core::saga_id const& id)
-try {
-    if (!core::is_key(id.key)) return no_such_saga();
-    return store_.read([&](postgres::connection& c) { return try_to_cancel(c, id); });
-}
-catch (std::exception const& error) {
-    return failed("saga.not_cancelled", error);
+{
+    bool is_asked = false;
+    try {
+        if (!core::is_key(id.key)) return no_such_saga();
+        return store_.read([&](postgres::connection& c) { return try_to_cancel(c, id, is_asked); });
+    }
+    catch (std::exception const& error) {
+        auto const met = postgres::classify_current_at_commit_of_ours();
+        if (is_asked && met.kind == ports::fault_kind::in_doubt) return in_doubt(id, met.what());
+        return failed("saga.not_cancelled", error);
+    }
 }
 
-http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_id const& id)
+http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_id const& id, bool& is_asked)
 {
     auto const saga = admin::find_saga(c, id);
     if (!saga) return no_such_saga();
-    if (is_cancelled(*saga)) return answer(has_ended(*saga) ? 200 : 202, *saga);
-
+    is_asked = true;
+    if (is_cancelled(*saga)) {
+        postgres::wait_for_standbys(c);  // the commit that cancelled it may not have waited
+        return c.warning().empty() ? answer(has_ended(*saga) ? 200 : 202, *saga) : in_doubt(id, c.warning());
+    }
     auto const done = admin::issue(c, {"cancel", id, "cancelled over HTTP", "a client over HTTP"});
+    if (!c.warning().empty()) return in_doubt(id, c.warning());
     auto const now = admin::find_saga(c, id).value_or(*saga);
     if (done.contains("refused")) return http::problem(http::problem_type::not_cancellable, why_not_cancelled(now));
     wake_();
     return answer(202, now);
+}
+
+http::response saga_resource::in_doubt(core::saga_id const& id, std::string const& why)
+{
+    log_.warning("saga.cancel_in_doubt", {{"key", id.key}, {"error", why}});
+    return http::with_retry_after(
+        http::problem(http::problem_type::outcome_unknown,
+                      "the saga may be cancelled, and the database can't say so for good; send "
+                      "the same DELETE again"),
+        1s);
 }
 
 http::response saga_resource::failed(char const* event, std::exception const& error)

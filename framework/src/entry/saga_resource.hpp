@@ -27,7 +27,9 @@ public:
     http::response cancel(core::saga_id const& id);
 
 private:
-    http::response try_to_cancel(postgres::connection& c, core::saga_id const& id);
+    http::response try_to_cancel(postgres::connection& c, core::saga_id const& id, bool& is_asked);
+    /// 503: the same DELETE, sent again, finds out.
+    http::response in_doubt(core::saga_id const& id, std::string const& why);
     /// To be called in a catch block: 503 if a retry may help, otherwise 500.
     http::response failed(char const* event, std::exception const& error);
 
