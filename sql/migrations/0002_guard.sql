@@ -288,7 +288,7 @@ BEGIN
         SELECT c.result, c.attempts, c.held INTO result, attempts, held
           FROM skald.claim(ARRAY[claim_request.scope], ARRAY[claim_request.key], ARRAY[''],
                            ARRAY[claim_request.fingerprint], wait_ms => claim_request.wait_ms) AS c;
-        -- A duplicate of a request that committed while the claim waited for it: its response can be seen now.
-        EXIT WHEN result <> 'duplicate';
+        -- Of a request that committed while the claim waited for it, the response can be seen now. A saga that was started otherwise has none.
+        EXIT WHEN result NOT IN ('duplicate', 'mismatch');
     END LOOP;
 END $$;

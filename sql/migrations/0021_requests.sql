@@ -94,7 +94,7 @@ BEGIN
             RETURN;
         END IF;
         PERFORM set_config('skald.is_open', 'off', true), skald.wait_for_standbys();
-        IF claim.result = 'mismatch' THEN
+        IF claim.result = 'mismatch' AND claim.status_code IS NOT NULL THEN
             problem := 'key-reused';
             detail := 'the Idempotency-Key was used before with another request';
         ELSIF claim.result = 'in_flight' THEN

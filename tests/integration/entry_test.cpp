@@ -189,6 +189,17 @@ TEST_CASE("another method, route, query, spelling of the path or body under the 
     CHECK_MESSAGE(door.runs == 1, "quoted or bare, it is the same key");
 }
 
+TEST_CASE("a key under which a saga was started outside of HTTP belongs to no other request")
+{
+    front_door door;
+    door.db.run("INSERT INTO skald.idempotency (scope, key, step, status, fingerprint)"
+                " VALUES ('', 'k', '', 'completed', sha256('a start'))");
+    auto const heard = door.answer(post("k"), door.giving({202, "", {}, ""}));
+    CHECK(heard.status == 409);
+    CHECK_MESSAGE(heard.body.find("/problems/key-used-elsewhere") != std::string::npos, heard.body);
+    CHECK(door.effects() == "0");
+}
+
 TEST_CASE("the same key in two scopes is two requests")
 {
     front_door door;
@@ -297,8 +308,10 @@ TEST_CASE(
         door.store.next = loss;
         auto const unknown = door.answer(keyless, door.giving({202, "", {}, ""}));
         CHECK(unknown.status == 503);
-        CHECK(unknown.body.find("/problems/outcome-unknown") != std::string::npos);
+        CHECK(unknown.body.find("/problems/outcome-unknown-no-key") != std::string::npos);
         CHECK(unknown.body.find("same key") == std::string::npos);
+        CHECK_MESSAGE(value_of(unknown, "Retry-After").empty(), "it would be done again");
+        CHECK_MESSAGE(!door.log.has("entry.tried_again"), "nothing was tried again");
         CHECK_MESSAGE(door.effects() == (loss == test::doubtful_store::loses::the_answer ? "2" : "1"), "never twice");
     }
 }

@@ -80,6 +80,12 @@ TEST_CASE("a header that isn't one key is refused with its reason")
     }
 }
 
+TEST_CASE("a key is no step of a path, which every client leaves out of a Location")
+{
+    for (auto const* key : {".", "..", R"(".")", R"("..")"}) CHECK_FALSE(parse_idempotency_key(key));
+    CHECK(parse_idempotency_key("...").value == "...");
+}
+
 TEST_CASE("a key may have 180 bytes after unquoting, not 181")
 {
     std::string const longest(180, 'k');

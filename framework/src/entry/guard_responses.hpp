@@ -19,11 +19,13 @@ inline http::response try_again_later(http::problem_type type, std::string_view 
 // Never "failed": it may have committed, or may yet commit.
 inline http::response outcome_unknown(bool client_has_key)
 {
-    return try_again_later(http::problem_type::outcome_unknown,
-                           client_has_key ? "it is not known whether the request took effect; send it again with the "
-                                            "same key to learn it"
-                                          : "it is not known whether the request took effect, and it had no "
-                                            "Idempotency-Key to ask with: look before sending it again");
+    if (!client_has_key)
+        return http::problem(http::problem_type::outcome_unknown_no_key,
+                             "it is not known whether the request took effect, and it had no Idempotency-Key to ask "
+                             "with: look before sending it again");
+    return try_again_later(
+        http::problem_type::outcome_unknown,
+        "it is not known whether the request took effect; send it again with the same key to learn it");
 }
 
 // It was rolled back each time because it could not get its locks.
@@ -74,6 +76,12 @@ inline http::response replayed(http::response answer)
 inline http::response key_reused()
 {
     return http::problem(http::problem_type::key_reused, "the Idempotency-Key was used before with another request");
+}
+
+inline http::response used_elsewhere()
+{
+    return http::problem(http::problem_type::key_used_elsewhere,
+                         "the key was used outside of HTTP: there is no answer to replay");
 }
 
 // Whatever is accepted must be sent eventually: with this large a backlog, it is better not to start a new saga.

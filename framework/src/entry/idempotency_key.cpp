@@ -15,6 +15,7 @@ constexpr std::string_view empty = "The Idempotency-Key is empty.";
 constexpr std::string_view too_long = "The Idempotency-Key is longer than 180 bytes.";
 constexpr std::string_view unprintable = "The Idempotency-Key may only hold printable ASCII.";
 constexpr std::string_view badly_quoted = "The Idempotency-Key is badly quoted.";
+constexpr std::string_view dots = "The Idempotency-Key may be neither . nor .., which no client can ask for in a path.";
 constexpr std::string_view given_twice = "Idempotency-Key must be given once.";
 constexpr std::string_view not_one_key = "The Idempotency-Key header must hold one key and nothing else.";
 
@@ -109,6 +110,7 @@ idempotency_key parse_idempotency_key(std::string_view header_value)
         if (!rest.empty() && (rest.front() == '"' || rest.front() == '\\')) return refused(badly_quoted);
     }
     if (key.empty() || !only_parameters(rest)) return refused(not_one_key);
+    if (key == "." || key == "..") return refused(dots);
     if (key.size() > idempotency_key_bytes_max) return refused(too_long);
     return {.value = std::move(key), .refusal = {}};
 }

@@ -55,6 +55,7 @@ struct request_guard::call
     bool in_doubt{};       // an earlier attempt may have committed
     bool was_contended{};  // others had the rows of the last attempt
     bool committed{};
+    std::string why{};  // the last attempt had no end
 
     bool may_have_effect() const { return in_doubt || committed; }  // then the client is not told that it had none
     bool is_guarded() const { return by.key != http::idempotency::off && !is_alone; }
@@ -71,10 +72,7 @@ trace_context trace_of(http::request const& r)
     std::string traceparent, tracestate;
     int count = 0;
     for (auto const& [name, value] : r.headers) {
-        if (http::equal_ignoring_case(name, core::header::traceparent)) {
-            traceparent = value;
-            ++count;
-        }
+        if (http::equal_ignoring_case(name, core::header::traceparent)) traceparent = value, ++count;
         if (http::equal_ignoring_case(name, core::header::tracestate))
             tracestate.append(tracestate.empty() ? "" : ",").append(value);
     }
@@ -161,9 +159,11 @@ http::response request_guard::try_until_known(call& c)
 {
     auto const until = std::chrono::steady_clock::now() + resolve_longest;
     for (int tries = 0; tries < tries_max && (tries == 0 || std::chrono::steady_clock::now() < until); ++tries) {
+        if (tries > 0) log_.warning("entry.tried_again", {{"key", c.id.key}, {"error", c.why}});
         if (auto done = try_once(c)) return *std::move(done);
         if (c.in_doubt && !c.is_guarded()) break;  // another attempt could execute it twice
     }
+    log_failure(c, core::severity::warning, c.why);
     if (c.may_have_effect()) return unknown(c);
     return c.was_contended ? others_were_in_the_way() : database_away(c.client_has_key);
 }
@@ -180,7 +180,7 @@ catch (ports::fault const& met) {
     // The connection may be left over from before a restart of the server: try to get a new one.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();
     else if (met.kind == ports::fault_kind::transaction_ended || met.kind == ports::fault_kind::broken) throw;
-    log_.warning("entry.tried_again", {{"key", c.id.key}, {"error", met.what()}});
+    c.why = met.what();
     return std::nullopt;
 }
 
@@ -222,7 +222,7 @@ http::response request_guard::explain_unclaimed(call& c, ports::request_claim&& 
     store_.rollback();
     if (c.in_doubt && met.claimed.result == ports::claim_result::duplicate) known_.doubts.had_committed.add();
     if (met.claimed.result == ports::claim_result::duplicate) return replay(c, std::move(met));
-    if (met.claimed.result == ports::claim_result::mismatch) return key_reused();
+    if (met.claimed.result == ports::claim_result::mismatch) return met.answer ? key_reused() : used_elsewhere();
     // The blocking transaction may well be this request's own.
     if (c.in_doubt) return unknown(c);
     c.in_flight = true;
@@ -369,9 +369,7 @@ void request_guard::commit(call& c, http::request_context const& ctx, ports::cha
 http::response request_guard::replay(call& c, ports::request_claim&& met)
 {
     auto& stored = met.answer;
-    if (!stored)
-        return http::problem(http::problem_type::key_used_elsewhere,
-                             "the key was used outside of HTTP: there is no answer to replay");
+    if (!stored) return used_elsewhere();
     // It has had its effect, also where its response can't be read.
     c.committed = true;
     if (stored->kept) stored->body = store_.read_body(*stored->kept);

@@ -21,6 +21,7 @@ enum class problem_type {
     unavailable,
     backlog,
     outcome_unknown,
+    outcome_unknown_no_key,
     not_ready,
 };
 
@@ -33,7 +34,7 @@ struct problem_kind
 };
 
 /// In the order of the enum.
-inline constexpr std::array<problem_kind, 13> problem_kinds{{
+inline constexpr std::array<problem_kind, 14> problem_kinds{{
     {"idempotency-key", 400, "The Idempotency-Key is missing or malformed",
      "Send one header Idempotency-Key with a key of your own for this intent, such as a UUID in double quotes: "
      "printable ASCII, 180 bytes at most. It is remembered for 30 days after its answer, or after the end of what it "
@@ -59,6 +60,8 @@ inline constexpr std::array<problem_kind, 13> problem_kinds{{
     {"outcome-unknown", 503, "It is not known whether the request took effect",
      "Send the same request with the same key again, and never with another: it is done once, and you hear what became "
      "of it."},
+    {"outcome-unknown-no-key", 503, "It is not known whether the request took effect, and it had no Idempotency-Key",
+     "Look whether it took effect before you send it again: it would be done again."},
     {"not-ready", 503, "The service is not ready", "Wait: the database is away."},
 }};
 
