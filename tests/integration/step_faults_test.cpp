@@ -148,12 +148,15 @@ TEST_CASE("commit() on the step's transaction object commits nothing")
 
 TEST_CASE("a step that runs COMMIT itself is found out: parked, the saga stuck, nothing goes on")
 {
-    for (bool const then_throws : {false, true}) {
+    for (auto const& [by_object, then_throws] :
+         std::vector<std::pair<bool, bool>>{{false, false}, {false, true}, {true, false}}) {
+        CAPTURE(by_object);
         CAPTURE(then_throws);
         kit_depot d;
         d.weigh = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
             note(ctx, "weigh");
-            ctx.tx().exec("COMMIT");
+            if (by_object) ctx.tx().commit();
+            else ctx.tx().exec("COMMIT");
             if (then_throws) throw std::runtime_error{"after COMMIT"};
             return skald::done();
         };
