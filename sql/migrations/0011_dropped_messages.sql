@@ -29,9 +29,9 @@ END $$;
 
 -- Drops messages from the outbox, each with a row in skald.audit: those to a destination, those with a message id, or both; `of_scope`: of
 -- one scope alone, which must be said of an id that waits in several: each is another saga's. `forced`: also those that a saga needs, and
--- those that the broker has not refused. What a relay is sending at this moment is left alone.
--- Returns {"dropped": [{"message_id", "destination", "type", "scope", "key"}], "refused": [{"message_id", "why"}]}; "scopes" beside a "why":
--- those of which one must be said.
+-- those that the broker has not refused, and all of several that have one id. What a relay is sending at this moment is left alone.
+-- Returns {"dropped": [{"message_id", "destination", "type", "scope", "key"}], "refused": [{"message_id", "why"}]}; beside a "why", "scopes":
+-- those of which one must be said, or "messages": how many have that id.
 CREATE FUNCTION skald.drop_messages(to_destination text, with_id text, why text, by text DEFAULT NULL, forced boolean DEFAULT false,
                                     of_scope text DEFAULT NULL)
 RETURNS jsonb
@@ -43,6 +43,7 @@ DECLARE
     own     text := (SELECT s.name FROM skald.service s);
     kept    text;
     scopes  text[];
+    of_id   bigint;
     dropped jsonb := '[]';
     refused jsonb := '[]';
 BEGIN
@@ -59,6 +60,16 @@ BEGIN
             RETURN jsonb_build_object('dropped', dropped, 'refused', jsonb_build_array(jsonb_build_object(
                 'message_id', with_id, 'why', format('it waits in %s scopes', cardinality(scopes)),
                 'scopes', scopes)));
+        END IF;
+    END IF;
+    -- An id is the writer's, who may have given the same one to many.
+    IF with_id IS NOT NULL AND NOT forced THEN
+        of_id := (SELECT count(*) FROM skald.outbox o
+                   WHERE o.idempotency_key = with_id AND coalesce(o.destination = to_destination, true)
+                     AND coalesce(o.scope = of_scope, true));
+        IF of_id > 1 THEN
+            RETURN jsonb_build_object('dropped', dropped, 'refused', jsonb_build_array(jsonb_build_object(
+                'message_id', with_id, 'why', format('%s messages have this id', of_id), 'messages', of_id)));
         END IF;
     END IF;
     FOR m IN

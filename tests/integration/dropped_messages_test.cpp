@@ -169,6 +169,22 @@ TEST_CASE("a message id that waits in several scopes is dropped of the one that 
     CHECK(s.drop("orders", "NULL, 'a', 'gone', NULL, true")["dropped"].at(0)["scope"] == "ann");
 }
 
+TEST_CASE("of several messages with one id none is dropped, unless their destination leaves one, or all are meant")
+{
+    dropping_shop s;
+    auto const& db = s.at("orders").db;
+    db.run("SELECT skald.enqueue('mail', 'x', ':', ''), skald.enqueue('bill', 'x', ':', ''), "
+           "skald.enqueue('mail', 'x', ':', '')");
+    s.refuse("orders", "x");
+    auto const all = s.drop("orders", "NULL, ':', 'gone'");
+    CHECK(all["dropped"].empty());
+    CHECK_MESSAGE(all["refused"].at(0)["messages"] == 3, all.dump());
+    CHECK(s.drop("orders", "'mail', ':', 'gone'")["refused"].at(0)["messages"] == 2);
+    CHECK(s.drop("orders", "'bill', ':', 'gone'")["dropped"].size() == 1);
+    CHECK(s.drop("orders", "NULL, ':', 'gone', NULL, true")["dropped"].size() == 2);
+    CHECK(db.one("SELECT count(*) FROM skald.outbox") == "0");
+}
+
 TEST_CASE("what a relay is sending at this moment is not dropped")
 {
     dropping_shop s;

@@ -131,6 +131,14 @@ std::string say_which(nlohmann::json const& scopes)
     return "say which by --scope: " + named;
 }
 
+std::string way_out(nlohmann::json const& refused)
+{
+    if (refused.contains("scopes")) return say_which(refused["scopes"]);
+    if (refused.contains("messages"))
+        return "`skald outbox list` shows them; name one destination with --to, or drop all of them with --yes";
+    return "to drop it all the same, say --yes";
+}
+
 int drop_messages(dropping const& what, output const& out)
 {
     if (!what.id && !what.to) throw configuration_error{"say which: a MESSAGE_ID, or --to DESTINATION, or both"};
@@ -152,8 +160,7 @@ int drop_messages(dropping const& what, output const& out)
     if (!refused.empty()) text += fmt::format(", {} refused", refused.size());
     for (auto const& one : refused)
         text += fmt::format("\n{}: {}; {}", core::visible_text(one["message_id"].get<std::string>()),
-                            one["why"].get<std::string>(),
-                            one.contains("scopes") ? say_which(one["scopes"]) : "to drop it all the same, say --yes");
+                            one["why"].get<std::string>(), way_out(one));
     out.tell(text, did);
     return refused.empty() ? 0 : 1;
 }
@@ -182,7 +189,7 @@ void add_drop_of_messages(CLI::App& outbox, output& out, choice& chosen)
     add_reason(*command, what->why, "why, for the audit")->required();
     command->add_flag("--yes", what->yes,
                       "also those that a saga needs, and those that the broker has not refused; needed for all to a "
-                      "destination");
+                      "destination, and for several with one id");
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] { chosen = [what, &out] { return drop_messages(*what, out); }; });
