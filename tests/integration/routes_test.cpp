@@ -290,3 +290,18 @@ TEST_CASE("who may no longer ask does not hear the stored answer either")
     CHECK(broken.status == 500);
     CHECK(broken.body.find("hidden") == std::string::npos);
 }
+
+TEST_CASE("once this process has found another database in the place of its own, nothing is answered from memory")
+{
+    live_entry web{{{"POST", "/orders", idempotency::required, leaving("an order")}}};
+    REQUIRE(web.ask("POST", "/orders", "Idempotency-Key: k\r\n").status == 201);
+    CHECK(web.ask("POST", "/orders", "Idempotency-Key: k\r\n").value_of("Idempotency-Replayed") == "true");
+
+    // As one that was dropped and restored under the process; its sessions end.
+    web.db.run("UPDATE skald.service SET id = gen_random_uuid(); TRUNCATE skald.idempotency, skald.response");
+    web.db.run("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+               "WHERE datname = current_database() AND pid <> pg_backend_pid()");
+    CHECK(web.ask("POST", "/orders", "Idempotency-Key: other\r\n").status == 503);
+    CHECK(web.ask("POST", "/orders", "Idempotency-Key: k\r\n").status == 503);
+    CHECK(web.effects() == "an order");
+}

@@ -67,6 +67,7 @@ void entry::implementation::open(process const& with)
 {
     std::vector<std::unique_ptr<connection>> connections;
     for (std::size_t i = 0; i < connections_max_; ++i) connections.push_back(std::make_unique<connection>(*this, with));
+    known_.epochs.open([identity = with.database.database] { return identity->is_another(); });
     if (front_) front_->open(with.database_id);
     connections_.open(std::move(connections));
 }

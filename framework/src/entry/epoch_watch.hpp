@@ -5,6 +5,7 @@
 #include "core/instant.hpp"
 
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -29,6 +30,13 @@ public:
     /// `lease`: for how long current() knows what a claim has seen.
     explicit epoch_watch(std::chrono::milliseconds lease) : lease_{lease} {}
 
+    /// `is_another` says whether this process has found another database than its own: there no copy is good.
+    void open(std::function<bool()> is_another)
+    {
+        std::lock_guard const lock{mutex_};
+        is_another_ = std::move(is_another);
+    }
+
     /// A claim that was sent at `asked` has met this epoch, at `at` by the database's clock. Of two claims, the one
     /// that was sent later knows better.
     void saw(std::string epoch, core::instant at, clock::time_point asked)
@@ -45,7 +53,7 @@ public:
     std::optional<known> current(clock::time_point now = clock::now()) const
     {
         std::lock_guard const lock{mutex_};
-        if (epoch_.empty() || now - asked_ > lease_) return std::nullopt;
+        if (epoch_.empty() || now - asked_ > lease_ || is_replaced()) return std::nullopt;
         return known{epoch_, at_ + std::chrono::ceil<std::chrono::microseconds>(now - asked_)};
     }
 
@@ -53,12 +61,15 @@ public:
     std::string last() const
     {
         std::lock_guard const lock{mutex_};
-        return epoch_;
+        return is_replaced() ? "another database" : epoch_;
     }
 
 private:
+    bool is_replaced() const { return is_another_ && is_another_(); }
+
     std::chrono::milliseconds const lease_{};
     std::mutex mutable mutex_;
+    std::function<bool()> is_another_;
     std::string epoch_;
     core::instant at_{};
     clock::time_point asked_{};

@@ -42,12 +42,21 @@ public:
     {
         std::lock_guard const lock{mutex_};
         if (known_.empty()) known_ = seen;
-        return known_ == seen;
+        is_another_ = known_ != seen;
+        return !is_another_;
+    }
+
+    /// Whether the connection that was made last found another one.
+    bool is_another() const
+    {
+        std::lock_guard const lock{mutex_};
+        return is_another_;
     }
 
 private:
-    std::mutex mutex_;
+    std::mutex mutable mutex_;
     std::string known_;
+    bool is_another_{};
 };
 
 /// What the connections of one process have learned about their server, and share.
