@@ -129,13 +129,6 @@ SELECT count(*) FILTER (WHERE s.due_at < clock_timestamp() - interval '1 minute'
   FROM skald.started s
   LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (s.scope, s.key, s.step)
 
--- Messages that wait because the broker takes none for their exchange: it closed the channel over one (ports::publish_status::barred).
--- name: doctor_barred
-SELECT error, count(*) AS messages, min(destination) AS destination,
-       extract(epoch FROM clock_timestamp() - skald.shown(min(created_at)))::bigint AS seconds
-  FROM skald.outbox WHERE error LIKE 'the broker closed the channel: %'
- GROUP BY error ORDER BY messages DESC, error LIMIT 10
-
 -- The message handlers that processes of this service have had, and what their queues are to be bound to.
 -- name: doctor_handlers
 SELECT h.handler, b.value->>'exchange' AS exchange, b.value->>'routing_key' AS routing_key, b.value->>'type' AS type

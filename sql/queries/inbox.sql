@@ -7,7 +7,7 @@
 -- name: sender_session
 SELECT set_config('skald.durable', current_setting('synchronous_commit'), false),
        set_config('synchronous_commit', 'off', false), set_config('plan_cache_mode', 'force_generic_plan', false),
-       s.id::text AS id, coalesce(here <> s.place AND here <> regexp_replace(s.place, '^[^/]*', ''), false) AS is_copy
+       s.id::text AS id, s.name AS service, coalesce(here <> s.place AND here <> regexp_replace(s.place, '^[^/]*', ''), false) AS is_copy
   FROM skald.place() AS here LEFT JOIN skald.service s ON true
 
 -- name: deliver

@@ -26,6 +26,18 @@ SELECT destination, count(*) AS messages,
 SELECT destination, error, count(*) AS messages, max(attempts) AS attempts_max
   FROM skald.outbox WHERE error IS NOT NULL GROUP BY destination, error ORDER BY messages DESC, destination, error LIMIT 50
 
+-- Messages that wait because the broker takes none for their exchange: it closed the channel over one (ports::publish_status::barred). Without
+-- a broker: those whose peer's database, or the file of peers, has to be put right by somebody (framework/src/inbox).
+-- name: outbox_barred
+SELECT error, count(*) AS messages, min(destination) AS destination,
+       extract(epoch FROM clock_timestamp() - skald.shown(min(created_at)))::bigint AS seconds,
+       error LIKE 'the broker closed the channel: %' AS is_broker
+  FROM skald.outbox
+ WHERE error LIKE ANY (ARRAY['the broker closed the channel: %', '%: it is another database than %', '%: this role lacks %',
+                             '%: it is a copy of its service''s database%', 'no inbox is known for %',
+                             'without a broker there is no exchange %'])
+ GROUP BY error ORDER BY messages DESC, error LIMIT 10
+
 -- The queues of an inbox, without a broker, also those that were deleted before their messages were; how many processes that are alive take
 -- from each, and how many there are of the service; and what removes one that nobody takes from any more, bindings first.
 -- name: inbox_queues

@@ -192,10 +192,19 @@ TEST_CASE("a sender needs no right but to insert a message, and to read whose in
         inbox::inbox_transport transport{options, f.log()};
         return publish(*transport.open_publisher(), batch({message_for(service)}))[0];
     };
-    CHECK(send_one().status == publish_status::unresolved);
+    auto const is_told = [&](std::string const& right, publish_status status) {
+        auto const refused = send_one();
+        CHECK(refused.status == status);
+        CHECK_MESSAGE(refused.reason.find(service + ": this role lacks the right " + right + " there (") == 0,
+                      refused.reason);
+        CHECK_MESSAGE(refused.reason.find('\n') == std::string::npos, refused.reason);
+    };
+    is_told("USAGE on the schema skald", publish_status::unresolved);
+    f.db().run("GRANT USAGE ON SCHEMA skald TO skald_test_sender");
+    is_told("SELECT on skald.service", publish_status::unresolved);
+    f.db().run("GRANT SELECT ON skald.service, skald.queue, skald.binding TO skald_test_sender");
+    is_told("INSERT on skald.inbox", publish_status::nacked);
     f.db().run(
-        "GRANT USAGE ON SCHEMA skald TO skald_test_sender;"
-        "GRANT SELECT ON skald.service, skald.queue, skald.binding TO skald_test_sender;"
         "GRANT INSERT (queue, message_id, type, content_type, headers, body) ON skald.inbox TO skald_test_sender");
     auto const sent = send_one();
     CHECK(sent.reason == "");

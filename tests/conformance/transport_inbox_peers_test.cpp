@@ -149,8 +149,9 @@ TEST_CASE("to a database that was restored or moved nothing is sent until it is 
     f.go_down();
     CHECK(wait_until([&] { return !publisher->available(); }));
     f.come_back();
-    CHECK(wait_until(
-        [&] { return !publisher->available() && publisher->last_error().find("--adopt") != std::string::npos; }));
+    CHECK(wait_until([&] {
+        return !publisher->available() && publisher->last_error().find("--service orders --adopt") != std::string::npos;
+    }));
     CHECK(publish(*f.transport().open_publisher(), batch({message_for(service)}))[0].status !=
           publish_status::confirmed);  // nor by who has just been started
     adopt(f.db());

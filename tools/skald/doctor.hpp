@@ -35,11 +35,12 @@ struct expected
     postgres::ownership owner{};
     std::vector<ports::handler_queue> handlers{};
     std::vector<std::string> others{};  // the services that sagas of this home, which are under way, go to
+    bool has_broker{true};              // as the settings say
 };
 
 /// Checks the database at `url`. The owner is empty if it has none or can't be queried. Everything that goes wrong is a
 /// finding.
-expected examine_database(std::string const& url, findings& found);
+expected examine_database(std::string const& url, bool has_broker, findings& found);
 
 /// Checks the broker and the queues of the owner's service. `declares`: it declares them itself, not an operator.
 void examine_broker(std::string const& url, expected const& at_broker, bool declares, findings& found);

@@ -38,9 +38,9 @@ int doctor(output const& out)
 {
     auto const settings = config::from_environment();
     findings found;
-    auto const at_broker = examine_database(settings.database_url, found);
+    auto const at_broker = examine_database(settings.database_url, !worker_detail::has_no_broker(settings), found);
     examine_bodies(settings, at_broker.owner, found);
-    if (worker_detail::has_no_broker(settings)) examine_inbox(settings, at_broker.owner, found);
+    if (!at_broker.has_broker) examine_inbox(settings, at_broker.owner, found);
     else if (!worker_detail::uses_rabbitmq(settings)) examine_kafka(settings, at_broker, found);
     else if (std::getenv("AMQP_URL") != nullptr || std::getenv("AMQP_URL_FILE") != nullptr)
         examine_broker(broker_url(settings), at_broker, settings.declare, found);

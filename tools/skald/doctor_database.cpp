@@ -133,16 +133,23 @@ void examine_outbox(pqxx::connection& c, findings& found)
                              : fmt::format("; {} to {}: {}", reasons[0]["messages"].c_str(),
                                            reasons[0]["destination"].c_str(), reasons[0]["error"].c_str())),
         "`skald outbox status` says for which destinations, and why");
-    for (auto const& row : run(c, q::doctor_barred))
-        found.push_back(
-            {"refused messages", health::problem,
-             fmt::format("the broker refuses {} messages, one for {} since {} s: {}", row["messages"].c_str(),
-                         row["destination"].c_str(), row["seconds"].c_str(), row["error"].c_str()),
-             "they are tried again every few minutes, and nothing else waits for them"});
+    for (auto const& row : run(c, q::outbox_barred)) {
+        bool const is_broker = row["is_broker"].as<bool>();
+        found.push_back({"refused messages", health::problem,
+                         fmt::format("{} {} messages, one for {} since {} s: {}",
+                                     is_broker ? "the broker refuses" : "somebody has to act before they go:",
+                                     row["messages"].c_str(), row["destination"].c_str(), row["seconds"].c_str(),
+                                     row["error"].c_str()),
+                         is_broker ? "they are tried again every few minutes, and nothing else waits for them"
+                                   : "do what that says: until then they wait, and are tried again by themselves"});
+    }
 }
 
-void examine_events(pqxx::connection& c, findings& found)
+void examine_events(pqxx::connection& c, bool has_broker, findings& found)
 {
+    std::string const bind = has_broker ? "bind a queue to the exchange `skald` with that key"
+                                        : "let a service bind a handler to that key, and name its database in "
+                                          "SKALD_PEERS_FILE (docs/transports.md, \"Who is bound\")";
     auto const rows = run(c, q::doctor_unrouted);
     if (rows.empty()) found.push_back({"events", health::ok, "no message of yours is without a queue", ""});
     for (auto const& row : rows) {
@@ -150,8 +157,7 @@ void examine_events(pqxx::connection& c, findings& found)
             "NO_ROUTE: no queue is bound for `{}` since {} s; {} messages of yours are kept, {} were dropped",
             row["destination"].c_str(), row["seconds"].c_str(), row["kept"].c_str(), row["dropped"].c_str());
         found.push_back({"events", health::warning, std::move(what),
-                         "bind a queue to the exchange `skald` with that key, or publish with skald::unrouted::drop, "
-                         "or stop publishing: see docs/events.md"});
+                         bind + ", or publish with skald::unrouted::drop, or stop publishing: see docs/events.md"});
     }
 }
 
@@ -210,7 +216,7 @@ void examine_schema_in_use(pqxx::connection& c, expected& at_broker, findings& f
     examine_part(c, found, "privileges", [&] { examine_privileges(c, at_broker.owner.service, found); });
     examine_part(c, found, "outbox", [&] { examine_outbox(c, found); });
     examine_work(c, at_broker.owner.service, found);
-    examine_part(c, found, "events", [&] { examine_events(c, found); });
+    examine_part(c, found, "events", [&] { examine_events(c, at_broker.has_broker, found); });
     examine_part(c, found, "contention", [&] { examine_contention(c, found); });
     examine_part(c, found, "locks", [&] { examine_locks(c, at_broker.owner.service, found); });
 }
@@ -272,9 +278,10 @@ finding not_examined(pqxx::connection& c, std::string check, std::exception cons
     return made;
 }
 
-expected examine_database(std::string const& url, findings& found)
+expected examine_database(std::string const& url, bool has_broker, findings& found)
 {
     expected at_broker;
+    at_broker.has_broker = has_broker;
     try {
         // Connects to any node: if it accepts no writes, that is a finding, and no reason to report nothing.
         auto const conninfo = postgres::with_defaults(url, "skald/doctor", "any");

@@ -1,6 +1,7 @@
 #include "doctor.hpp"
 
 #include "database.hpp"
+#include "inbox/peer.hpp"
 #include "postgres/literal.hpp"
 #include "postgres/service_databases.hpp"
 #include "skald_operator_queries.hpp"
@@ -76,6 +77,11 @@ try {
              fmt::format("nothing consumes the inbox of {}: what is for it waits in the outbox", peer.service),
              "start the service with SKALD_TRANSPORT=postgres: it declares its queues"});
     else found.push_back({"peer", health::ok, fmt::format("the inbox of {} can be reached", peer.service), ""});
+}
+catch (pqxx::insufficient_privilege const& error) {
+    found.push_back({"peer", health::problem,
+                     fmt::format("this user may not send to {}: {}", peer.service, inbox::lacking_right(error)),
+                     "its messages wait in the outbox until then"});
 }
 catch (std::exception const& error) {
     found.push_back({"peer", health::problem,

@@ -189,8 +189,11 @@ std::vector<inbox_publisher::outcome> inbox_publisher::deliver_part(peer& to, st
     catch (pqxx::broken_connection const& lost) {
         return each(ports::publish_status::unresolved, lost.what());
     }
+    catch (pqxx::insufficient_privilege const& error) {
+        return each(ports::publish_status::nacked, lacking_right(error));
+    }
     catch (pqxx::failure const& error) {
-        return each(ports::publish_status::nacked, error.what());
+        return each(ports::publish_status::nacked, core::in_one_line(error.what()));
     }
 }
 

@@ -7,6 +7,8 @@
 
 #include <skald/errors.hpp>
 
+#include <fmt/format.h>
+
 #include <pqxx/except>
 
 #include <system_error>
@@ -50,7 +52,27 @@ inbox_queries::deliver delivery_of(std::span<core::message const* const> message
             .bodies = bodies};
 }
 
+// The server names what it refused, and not for what: "permission denied for table inbox", in its own language.
+std::string right_of(std::string_view refused)
+{
+    std::string const what{refused.substr(refused.rfind(' ') + 1)};
+    if (what == "skald") return "the right USAGE on the schema skald";
+    if (what == "inbox") return "the right INSERT on skald.inbox";
+    if (what == "service" || what == "queue" || what == "binding") return "the right SELECT on skald." + what;
+    return "a right";
+}
+
 }  // namespace
+
+std::string lacking_right(pqxx::insufficient_privilege const& error)
+{
+    std::string_view refused{error.what()};
+    refused = refused.substr(0, refused.find('\n'));  // then come the function and its statement
+    if (refused.starts_with("ERROR:  ")) refused.remove_prefix(8);
+    return fmt::format("this role lacks {} there ({}): let the owner of that database run the three GRANTs of "
+                       "docs/transports.md, \"Rights\"",
+                       right_of(refused), refused);
+}
 
 bool peer::available()
 {
@@ -93,6 +115,9 @@ try {
     last_error_.clear();
     has_failed_ = false;
 }
+catch (pqxx::insufficient_privilege const& error) {
+    lose(lacking_right(error));
+}
 catch (std::exception const& error) {
     lose(error.what());
 }
@@ -106,9 +131,11 @@ std::unique_ptr<postgres::connection> peer::connect()
         made->run("PREPARE deliver AS " + std::string{inbox_queries::deliver::statement_text} + ";PREPARE flush AS " +
                   std::string{inbox_queries::flush} + ";" + std::string{inbox_queries::sender_session})[0];
     if (seen["is_copy"].as<bool>())
-        throw pqxx::broken_connection{"it is a copy of its service's database, or was restored from a backup, and "
-                                      "nothing is sent to it before `skald migrate --service NAME --adopt` was run "
-                                      "there: see docs/repair.md, \"A database from a backup\""};
+        throw pqxx::broken_connection{
+            fmt::format("it is a copy of its service's database, or was restored from a backup, and nothing is sent to "
+                        "it before `skald migrate --service {} --adopt` was run there: see docs/repair.md, \"A "
+                        "database from a backup\"",
+                        seen["service"].c_str())};
     if (!known_.is(seen["id"].as<std::string>("")))
         throw pqxx::broken_connection{"it is another database than the one that this process has sent to: correct its "
                                       "line in SKALD_PEERS_FILE; or, if the service has a new one, restart this "

@@ -6,6 +6,8 @@
 #include "postgres/connection.hpp"
 #include "transports/reconnect_schedule.hpp"
 
+#include <pqxx/except>
+
 #include <chrono>
 #include <cstdint>
 #include <future>
@@ -16,6 +18,9 @@
 #include <vector>
 
 namespace skald::inbox {
+
+/// Which right a sender lacks in a peer's database, and who gives it: one line.
+std::string lacking_right(pqxx::insufficient_privilege const& error);
 
 /// Threads: one. Connects on another, which its destructor waits for: no longer than a host may say nothing.
 class peer

@@ -133,6 +133,17 @@ TEST_CASE("skald doctor says what of the inboxes is not as it should be")
     s.payments_db.ask("UPDATE skald.service SET place = 'elsewhere'");
     CHECK(doctor_of(variables).text.find("skald migrate --service payments --adopt") != std::string::npos);
     s.payments_db.ask("UPDATE skald.service SET place = skald.place()");
+    // What the relay wrote beside the message; a restart of it is what has to be done.
+    s.orders_db.ask("SELECT skald.enqueue('payments', 'x', 'k:x', '', delay => '1 h');"
+                    "UPDATE skald.outbox SET error = 'payments: it is another database than the one that this process "
+                    "has sent to: ...', attempts = 1");
+    CHECK(level(doctor_of(variables).object(), "refused messages") == "problem");
+    s.orders_db.ask(
+        "UPDATE skald.outbox SET error = 'payments: this role lacks the right INSERT on skald.inbox there'");
+    CHECK(level(doctor_of(variables).object(), "refused messages") == "problem");
+    s.orders_db.ask("SELECT skald.move_to_unrouted(ARRAY[id], ARRAY['nobody is bound']) FROM skald.outbox");
+    CHECK(doctor_of(variables).text.find("let a service bind a handler to that key") != std::string::npos);
+    s.orders_db.ask("DELETE FROM skald.unrouted; DELETE FROM skald.unrouted_destination");
     s.payments_db.ask("DELETE FROM skald.queue");
     auto const undeclared = doctor_of(variables);
     CHECK(undeclared.text.find("nothing consumes the inbox of payments") != std::string::npos);
@@ -152,6 +163,10 @@ TEST_CASE("skald doctor says what of the inboxes is not as it should be")
     CHECK_MESSAGE(barred.text.find("it lacks SELECT on skald.binding, INSERT (body) on skald.inbox") !=
                       std::string::npos,
                   barred.text);
+    s.payments_db.ask("REVOKE USAGE ON SCHEMA skald FROM skald_test_half_sender");
+    auto const shut_out = doctor_of(variables);
+    CHECK_MESSAGE(shut_out.text.find("this role lacks the right USAGE on the schema skald there") != std::string::npos,
+                  shut_out.text);
     s.payments_db.ask("DROP OWNED BY skald_test_half_sender");
     s.payments_db.ask("DROP ROLE skald_test_half_sender");
     {
