@@ -17,6 +17,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,13 +43,36 @@ std::vector<ports::handler_queue> read_handlers(std::vector<std::string> const& 
             throw configuration_error{
                 fmt::format("--handler {}: it is NAME, or NAME=EXCHANGE:ROUTING_KEY for each binding", text)};
         it->bindings.push_back({.routing_key = binding.substr(colon + 1), .exchange = binding.substr(0, colon)});
+        auto const& made = it->bindings.back();
+        if (made.exchange == "skald" && made.routing_key.empty())
+            throw configuration_error{fmt::format(
+                "--handler {}: what goes through Skald's own exchange has a name: say which, as {}=skald:NAME", text,
+                name)};
     }
     return handlers;
+}
+
+// The topics are the service's, whatever its database: only if that of DATABASE_URL answers, and is another service's,
+// is one of the two names wrong.
+void refuse_anothers_database(config const& settings, std::string const& service)
+{
+    std::string owner;
+    try {
+        owner = postgres::owner_of(connect(settings, "declare").raw()).service;
+    }
+    catch (std::exception const&) {
+        return;
+    }
+    if (!owner.empty() && owner != service)
+        throw configuration_error{fmt::format(
+            "the database of DATABASE_URL belongs to the service {0}: say --service {0}, or name that of {1}", owner,
+            service)};
 }
 
 int declare_topics(config const& settings, std::string const& service,
                    std::vector<ports::handler_queue> const& handlers, output const& out)
 {
+    refuse_anothers_database(settings, service);
     ports::subscriber who{service};
     who.handlers = handlers;
     auto const names = make_kafka_topics(settings, who);

@@ -55,6 +55,7 @@ TEST_CASE("with --json wrong usage is a JSON object too, with exit code 2, and n
              {"is not UTF-8", {"outbox", "list", "--to", broken}},
              {"is not UTF-8", {"started", "list", "--key", broken}},
              {"is not UTF-8", {"declare", "--service", broken}},
+             {"as x=skald:NAME", {"declare", "--service", "orders", "--handler", "x=skald:"}},
              {"--older-than: Value", {"saga", "list", "--older-than", "999999999999d"}},
              {"--older-than: Value -5", {"saga", "list", "--older-than", "-5s"}},
              {"--older-than: Value -5", {"saga", "cancel", "--older-than", "-5s", "--yes"}},

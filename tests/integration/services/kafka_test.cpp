@@ -164,6 +164,10 @@ TEST_CASE("commands that Kafka has no form of say what to do instead, and a Kafk
         run_skald(over_kafka(payments), {"declare", "--service", "quotes", "--handler", "n=skald:q1"});
     CHECK_MESSAGE(declared.code == 0, declared.text);
     CHECK_MESSAGE(declared.says("the topics of quotes are there: skald.quotes, skald.q1"), declared.text);
+    REQUIRE(run_skald(over_kafka(payments), {"migrate", "--service", "payments"}).code == 0);
+    auto const wrong = run_skald(over_kafka(payments), {"declare", "--service", "quotes"});
+    CHECK(wrong.code == 2);
+    CHECK_MESSAGE(wrong.says("belongs to the service payments: say --service payments"), wrong.text);
     auto const away = run_skald(over_kafka(payments, {{"SKALD_KAFKA_BROKERS", "127.0.0.1:1"}}), {"doctor", "--json"});
     CHECK(away.code == 1);
     CHECK_MESSAGE(away.check("broker").find("problem: can't be examined: no broker answers") == 0, away.text);
