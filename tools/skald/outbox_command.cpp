@@ -44,18 +44,19 @@ int outbox_status(outbox_limits const& limits, output const& out)
     auto const total = c.run(query(operator_queries::outbox_totals))[0];
     auto const rows = total["messages"].as<std::int64_t>();
     auto const oldest = total["oldest_seconds"].as<std::int64_t>();
+    auto const due = total["due"].as<std::int64_t>();
     nlohmann::json object{{"rows", rows},
                           {"oldest_seconds", oldest},
-                          {"due", total["due"].as<std::int64_t>()},
+                          {"due", due},
                           {"deferred", total["deferred"].as<std::int64_t>()},
                           {"destinations", nlohmann::json::array()},
                           {"reasons", nlohmann::json::array()}};
     auto sentence =
-        rows == 0
-            ? std::string{"the outbox is empty"}
-            : fmt::format(
-                  "{} messages wait, the oldest for {} s; {} are due, {} were refused and wait for their next try",
-                  rows, oldest, total["due"].c_str(), total["deferred"].c_str());
+        rows == 0 ? std::string{"the outbox is empty"}
+                  : fmt::format(
+                        "{} messages wait, the oldest for {} s: {} are due now, {} later; {} of all were refused when "
+                        "they were tried last",
+                        rows, oldest, due, rows - due, total["deferred"].c_str());
     for (auto const& row : c.run(query(operator_queries::outbox_by_destination))) {
         object["destinations"].push_back({{"destination", row["destination"].c_str()},
                                           {"rows", row["messages"].as<std::int64_t>()},

@@ -96,6 +96,11 @@ TEST_CASE("skald outbox status counts by destination and reason, and its exit co
     CHECK(status["destinations"][0]["rows"] == 3);
     CHECK(status["reasons"] ==
           json::parse(R"([{"destination": "mail", "reason": "NO_ROUTE", "rows": 2, "attempts_max": 7}])"));
+    // What was refused is due again at some time: it is counted as due or later, too.
+    s.orders_db.ask("UPDATE skald.outbox SET due_at = now() + interval '1 h' WHERE id = 2 OR destination = 'bill'");
+    CHECK(run_skald(s.orders_db, {"outbox", "status"})
+              .text.find(": 2 are due now, 2 later; 2 of all were refused when they were tried last") !=
+          std::string::npos);
     CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-rows", "4"}).code == 0);
     CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-rows", "3"}).code == 1);
     CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-age", "3600"}).code == 0);
