@@ -213,6 +213,7 @@ TEST_CASE("of a step whose message is gone it says how to close the saga, and of
     CHECK_MESSAGE(cancelled.find("Nothing is left to retry: close it; see docs/repair.md") != std::string::npos,
                   cancelled);
     CHECK(cancelled.find("saga pause") == std::string::npos);
+    CHECK_MESSAGE(cancelled.ends_with(" (60 s ago); no message is left that could carry it out."), cancelled);
 }
 
 TEST_CASE("a saga that is stuck while it compensates does not say that no step has met its cancel")

@@ -44,6 +44,13 @@ bool compensates(saga_facts const& saga)
     });
 }
 
+// Parked, and nothing is left of it that could be put back: neither by a retry nor by a cancel.
+bool is_gone(std::optional<step_record> const& record)
+{
+    return is(record, step_status::parked) && (record->error.starts_with("its delivery was dropped by ") ||
+                                               record->error.starts_with("its message was dropped from "));
+}
+
 // The step ran, since only then is a compensation sent, but the record of it is gone: what it did was not undone. In
 // the home's own database the compensation has replaced the missing record with one that counts no attempt.
 bool lost_its_record(step_facts const& step)
@@ -291,6 +298,8 @@ std::string about_command(saga_facts const& saga)
     if (auto const* const step = under_way(saga))
         return fmt::format(" A cancel was requested {}; if the call of {} has been made, what it has done comes first.",
                            asked, step->name);
+    if (saga.status == saga_state::stuck && std::ranges::any_of(saga.steps, is_gone, &step_facts::record))
+        return fmt::format(" A cancel was requested {}; no message is left that could carry it out.", asked);
     if ((saga.status == saga_state::running || saga.status == saga_state::stuck) && !compensates(saga))
         return fmt::format(" A cancel was requested {}; no service has reported yet that it took effect. One that was "
                            "down then runs what waits in its queue first.",
