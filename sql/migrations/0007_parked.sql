@@ -182,7 +182,8 @@ AS $$
 $$;
 
 -- Parks a delivery whose headers can't be read: no step was run for it, and no guard's record says so. If they still name its saga, that is
--- stuck from now on, and its home is told; not so if the step has its outcome already, from another copy.
+-- stuck from now on, and its home is told; not so if the step has its outcome already, from another copy. One for a message handler that is
+-- not there may have a record of the times that it was tried where it was.
 CREATE FUNCTION skald.park_unreadable(p skald.parked) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -190,7 +191,8 @@ AS $$
 DECLARE
     was skald.step_status;
 BEGIN
-    IF NOT skald.park(p) OR NOT skald.is_of_its_saga(p.reason) OR NOT skald.names_its_saga(p) THEN RETURN; END IF;
+    IF NOT skald.park(p) OR NOT skald.is_of_its_saga(p.reason) THEN RETURN; END IF;
+    IF p.handler = '' AND NOT skald.names_its_saga(p) THEN RETURN; END IF;
     SELECT i.status INTO was FROM skald.idempotency i
      WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND skald.is_for(i.home, p) FOR UPDATE;
     IF was = 'retrying' THEN

@@ -142,3 +142,28 @@ TEST_CASE("of an unknown saga a report can be sent again, and that a step ran at
     db.run("DELETE FROM skald.parked WHERE type <> 'skald.progress'");
     CHECK(s.tried("orders") == "replay drop ");
 }
+
+TEST_CASE("a message for a handler that has not come while it waited is parked for a replay, and so says its record")
+{
+    advised_shop s;
+    auto const& db = s.at("payments").db;
+    auto d = skald::test::delivery_of({"payments.on.entered",
+                                       "m-1",
+                                       "entered",
+                                       "application/json",
+                                       {{"skald-message-key", "k"}, {"skald-message-scope", ""}, {"x-attempt", "2"}},
+                                       "{}"});
+    d.handler = "entered";
+    db.run(
+        "INSERT INTO skald.idempotency (scope, key, step, status, home) VALUES ('', 'k', 'entered', 'retrying', '-')");
+    d.message.headers.emplace_back("skald-waits-since", "2026-01-31T00:00:00.000Z");
+    s.at("payments").process(d);
+    CHECK(db.rows("SELECT scope, key, step, handler, reason FROM skald.parked") == "|k|entered|entered|unknown_step");
+    CHECK(db.one("SELECT status FROM skald.idempotency WHERE key = 'k'") == "parked");
+    CHECK_MESSAGE(s.has(s.advice(), "Deploy a version of this service that has the message handler entered"),
+                  s.advice());
+    CHECK(s.tried() == "replay drop ");
+    CHECK(db.one("SELECT skald.replay_parked(id) IS NULL FROM skald.parked") == "t");
+    CHECK(db.rows("SELECT destination, headers->>'skald-message-key', headers ? 'skald-waits-since' FROM skald.outbox "
+                  "WHERE destination LIKE '%.on.%'") == "payments.on.entered|k|f");
+}

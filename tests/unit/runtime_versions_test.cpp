@@ -1,6 +1,9 @@
 // Which step a message of which version goes to, and what waits for another process.
+#include "core/foreign_message.hpp"
+#include "runtime/consequences.hpp"
 #include "runtime/delivery_recording.hpp"
 #include "runtime/deploy_wait.hpp"
+#include "runtime/message_consequences.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/task.hpp"
 #include "support/recording_logger.hpp"
@@ -129,23 +132,82 @@ TEST_CASE("a step of another kind is never right, and waits for nobody")
 TEST_CASE("it is looked at soon and then more and more seldom, and never after the bound")
 {
     std::mt19937_64 random{1};
-    runtime::unrunnable const why{"unknown_step", "", 15min};
-    core::envelope e;
     core::instant const now{1h};
-    CHECK(runtime::wait_for_deploy(why, e, now, random).value() <= 200ms);
+    CHECK(runtime::wait_for_deploy(15min, {}, now, random).value() <= 200ms);
     for (auto const waited : {0ms, 1'000ms, 20'000ms, 100'000ms, 899'999ms}) {
-        e.waits_since = now - waited;
-        auto const wait = runtime::wait_for_deploy(why, e, now, random);
+        auto const wait = runtime::wait_for_deploy(15min, now - waited, now, random);
         REQUIRE(wait);
         CHECK(*wait >= std::min<std::chrono::milliseconds>(15min - waited, std::clamp(waited / 8, 100ms, 5'000ms)));
         CHECK(*wait <= std::clamp(waited / 4, 200ms, 10'000ms));
         CHECK(waited + *wait <= 15min);
     }
-    e.waits_since = now - 15min;
-    CHECK_FALSE(runtime::wait_for_deploy(why, e, now, random));
-    e.waits_since = now + 1min;  // of a clock that was set back
-    CHECK(runtime::wait_for_deploy(why, e, now, random));
-    CHECK_FALSE(runtime::wait_for_deploy({"unknown_step", ""}, {}, now, random));
+    CHECK_FALSE(runtime::wait_for_deploy(15min, now - 15min, now, random));
+    CHECK(runtime::wait_for_deploy(15min, now + 1min, now, random));  // of a clock that was set back
+    CHECK_FALSE(runtime::wait_for_deploy(0ms, {}, now, random));
+}
+
+TEST_CASE(
+    "what is for a handler that another process of the service may have waits for it, unless its key could change")
+{
+    runtime::registry const steps{15min};
+    ports::delivery d;
+    d.handler = "arrived";
+    d.message = {"depot.on.arrived", "m-1", "arrived", "application/json", {{"color", "red"}}, "{}"};
+    auto const found = [&] {
+        auto const t = runtime::route(d, "depot", steps);
+        return std::get<runtime::unreadable_message>(t.purpose);
+    };
+    CHECK(found().reason == "unknown_step");
+    CHECK(found().why == "service depot has no message handler arrived");
+    CHECK(found().for_deploy == 15min);
+    SUBCASE("a header that comes twice")
+    {
+        d.message.headers.emplace_back("color", "blue");
+        CHECK(found().for_deploy == 0ms);
+        d.message.headers.emplace_back("skald-message-key", "k");  // it was found before
+        CHECK(found().for_deploy == 15min);
+    }
+    SUBCASE("bytes that are no text")
+    {
+        d.message.headers.emplace_back("other", "\xff");
+        CHECK(found().for_deploy == 0ms);
+    }
+    SUBCASE("one that came back too often")
+    {
+        d.given_up = true;
+        CHECK(found().for_deploy == 0ms);
+    }
+}
+
+TEST_CASE("what waits for its handler comes again as it was, and says since when")
+{
+    runtime::task t;
+    t.delivery.handler = "arrived";
+    t.delivery.message = {"depot", "", "", "application/json", {{"color", "red"}}, "{}"};
+    auto const since = core::parse_instant("2026-01-31T00:00:00.000Z").value();
+    auto const first = runtime::message_unchanged(t, "depot", since, 1s);
+    CHECK(first.delay == 1s);
+    CHECK(first.message.destination == "depot.on.arrived");
+    t.delivery.message = first.message;
+    core::restore_properties(t.delivery.message);
+    CHECK(t.delivery.message.id == "");
+    CHECK(t.delivery.message.type == "");
+    CHECK(runtime::waits_since(t) == since);
+    CHECK(runtime::message_unchanged(t, "depot", since, 1s).message.headers == first.message.headers);
+}
+
+TEST_CASE("a message for a handler that is not there is parked with the key of its record, where it was tried before")
+{
+    runtime::task t;
+    t.delivery.handler = "arrived";
+    t.delivery.message = {"depot.on.arrived", "m-1", "arrived", "application/json", {}, "{}"};
+    CHECK(runtime::to_park(t, "unknown_step", "why").step == "");
+    t.delivery.message.headers = {{"skald-message-key", "k"}, {"skald-message-scope", "acme"}};
+    auto const parked = runtime::to_park(t, "unknown_step", "why");
+    CHECK(parked.step == "arrived");
+    CHECK(parked.handler == "arrived");
+    CHECK(parked.saga == core::saga_id{"acme", "k"});
+    CHECK(runtime::to_park(t, "malformed", "why").step == "");
 }
 
 TEST_CASE("two versions of a definition are hosted side by side, with the steps of both")

@@ -124,7 +124,7 @@ std::string_view meaning_of(std::string const& reason)
 {
     if (reason == "attempts_exhausted") return "Its step failed as often as it may be tried.";
     if (reason == "malformed") return "Its headers or its body can't be read.";
-    if (reason == "unknown_step") return "No step of this name is hosted by the service that got it.";
+    if (reason == "unknown_step") return "No step or handler of this name is in the service that got it.";
     if (reason == "mismatch") return "Its key was used before, with another body or by another home.";
     if (reason == "delivery_limit")
         return "It came back without an outcome as often as that may happen: perhaps it ends the process that runs it.";

@@ -105,6 +105,11 @@ public:
                 "By its itinerary {} runs this step, and a replay sends it to this service again. Correct what "
                 "brought it here, and see that {} gets it; then {}.",
                 row_["elsewhere"].c_str(), row_["elsewhere"].c_str(), drop_);
+        if (reason_ == "unknown_step" && *row_["handler"].c_str() != '\0')
+            return fmt::format(
+                "Deploy a version of this service that has the message handler {}; then {}. If none will "
+                "have it any more, {}.",
+                row_["handler"].c_str(), replay_, drop_);
         if (reason_ == "unknown_step") return fmt::format("Deploy the service that hosts this step; then {}.", replay_);
         return fmt::format("Fix what the error says; then {}.", replay_);
     }

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -242,6 +243,24 @@ std::string_view handler_of(std::string_view destination, std::string_view servi
     return destination.substr(4);
 }
 
+std::optional<saga_id> identity_in(message const& m)
+{
+    auto const key = find_header(m.headers, header::message_key).value_or("");
+    auto const scope = find_header(m.headers, header::message_scope).value_or("");
+    if (!is_key(key) || !is_scope(scope)) return std::nullopt;
+    return saga_id{std::string{scope}, std::string{key}};
+}
+
+bool is_kept_by_outbox(message const& m)
+{
+    if (identity_in(m)) return true;
+    std::set<std::string_view> names;
+    return is_storable_text(m.id) && is_storable_text(m.type) && is_storable_text(m.content_type) &&
+           std::ranges::all_of(m.headers, [&names](auto const& one) {
+               return is_storable_text(one.first) && is_storable_text(one.second) && names.insert(one.first).second;
+           });
+}
+
 std::variant<accepted_message, refused_message> read_foreign(message const& received, message_options const& rules)
 try {
     auto read = read_content(received, rules.format);
@@ -297,19 +316,25 @@ received_message as_received(message const& m, std::string payload)
     return all;
 }
 
-message write_again(message const& received, std::string destination, saga_id const& identity,
-                    std::string const& derived_key, int attempt, int snoozes)
+message write_unchanged(message const& received, std::string destination, std::string const& id)
 {
     auto again = received;
     again.destination = std::move(destination);
     if (again.id.empty()) {
-        again.id = derived_key;
+        again.id = id;
         set_header(again.headers, header::message_id, "");
     }
     if (again.type.empty()) {
         again.type = "message";
         set_header(again.headers, header::message_type, "");
     }
+    return again;
+}
+
+message write_again(message const& received, std::string destination, saga_id const& identity,
+                    std::string const& derived_key, int attempt, int snoozes)
+{
+    auto again = write_unchanged(received, std::move(destination), derived_key);
     set_header(again.headers, header::message_key, identity.key);
     set_header(again.headers, header::message_scope, identity.scope);
     set_header(again.headers, header::attempt, std::to_string(attempt));

@@ -7,6 +7,7 @@
 #include <skald/message.hpp>
 #include <skald/trace.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -36,6 +37,12 @@ inline constexpr std::string_view exchange = "skald-exchange";  // that it is pu
 
 /// Where messages for a handler go on the exchange `skald`: `payments.on.payment-created`.
 std::string handler_destination(std::string_view service, std::string_view handler);
+
+/// Who it is, in a message for a handler that Skald itself sends again; nothing: it was not tried yet.
+std::optional<saga_id> identity_in(message const& m);
+
+/// Whether it comes out of an outbox as it went in, so that the same key is found in it. One whose key is known, does.
+bool is_kept_by_outbox(message const& m);
 
 /// The handler that such a destination of `service` names; empty: none.
 std::string_view handler_of(std::string_view destination, std::string_view service);
@@ -70,6 +77,9 @@ void restore_properties(message& m);
 
 /// For the handler.
 received_message as_received(message const& m, std::string payload);
+
+/// The same message once more. It gets `id` and a type if it has none, which restore_properties() takes away.
+message write_unchanged(message const& received, std::string destination, std::string const& id);
 
 /// The same message once more, with the identity that was found in it and the numbers of the attempt. It gets an id and
 /// a type if it has none.

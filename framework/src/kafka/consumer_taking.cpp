@@ -140,8 +140,9 @@ ports::delivery consumer::hand_over(copy one, routed_record const& as)
     made.returns = one.returns;
     made.given_up = one.returns > delivery_limit;
     made.problem = as.problem;
-    made.message = routes_.addressed(as.message, one.to);
-    made.handler = routes_[one.to].handler;
+    bool const is_of_another = !as.handler.empty();  // process: the message says for which handler
+    made.message = is_of_another ? as.message : routes_.addressed(as.message, one.to);
+    made.handler = is_of_another ? as.handler : routes_[one.to].handler;
     partitions_.at(one.from).together.insert(together_max(one.returns));
     out_.emplace(last_number_, std::move(one));
     return made;

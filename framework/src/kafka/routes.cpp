@@ -1,6 +1,7 @@
 #include "kafka/routes.hpp"
 
 #include "core/foreign_message.hpp"
+#include "core/identity.hpp"
 
 #include <skald/errors.hpp>
 
@@ -67,8 +68,10 @@ routed_record routes::read(rd_kafka_message_t const& record) const
     if (!made.to.empty() || topic != own_topics_.front()) return made;
     // Sent to this service, and confirmed: it must not vanish.
     made.to.push_back(0);
-    if (made.problem.empty())
-        made.problem = "it is for `" + made.message.destination + "`, which this process of the service has not";
+    if (!made.problem.empty()) return made;
+    if (auto const handler = core::handler_of(made.message.destination, service_); core::is_name(handler))
+        made.handler = handler;
+    else made.problem = "it is for `" + made.message.destination + "`, which this process of the service has not";
     return made;
 }
 

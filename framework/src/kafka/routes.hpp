@@ -28,6 +28,7 @@ struct routed_record
     core::message message;
     std::string problem;
     std::vector<std::size_t> to;  // none: it is nobody's here
+    std::string handler{};        // of this service, that this process does not have: another one may
 };
 
 class routes

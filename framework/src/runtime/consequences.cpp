@@ -1,5 +1,6 @@
 #include "runtime/consequences.hpp"
 
+#include "core/foreign_message.hpp"
 #include "core/text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -130,7 +131,13 @@ ports::parked_delivery to_park(task const& t, std::string_view reason, std::stri
     }
     ports::parked_delivery parked{{}, {}, std::string{reason}, why, m, 0};
     parked.handler = t.delivery.handler;
-    if (!parked.handler.empty()) return parked;  // its headers are its sender's
+    if (!parked.handler.empty()) {  // its headers are its sender's, but for those of one that was tried before
+        auto const known = reason == "unknown_step" ? core::identity_in(m) : std::nullopt;
+        if (!known) return parked;
+        parked.saga = *known;
+        parked.step = parked.handler;
+        return parked;
+    }
     auto const text = core::find_header(m.headers, core::header::idempotency_key).value_or(std::string_view{});
     if (auto const key = core::parse_derived_key(text)) {
         auto const scope = core::find_header(m.headers, core::header::scope).value_or(std::string_view{});

@@ -117,6 +117,7 @@ private:
     run_result run_others(std::span<task> tasks);
     void take_in(std::span<task> reports);
     void take_command(task const& t);
+    bool await_deploy(task const& t, unreadable_message const& bad);
     void park(task const& t, std::string_view reason, std::string const& why);
     bool park_and_log(task const& t, std::string const& why);
     void commit_and_count(attempt& a, ports::changes& changes);

@@ -3,6 +3,8 @@
 
 #include "core/failpoint.hpp"
 #include "runtime/consequences.hpp"
+#include "runtime/deploy_wait.hpp"
+#include "runtime/message_consequences.hpp"
 
 #include <skald/detail/data.hpp>
 #include <skald/errors.hpp>
@@ -21,7 +23,7 @@ run_result executor::run_others(std::span<task> tasks)
         else if (std::holds_alternative<command_message>(first.purpose)) take_command(first);
         else {
             auto const& bad = std::get<unreadable_message>(first.purpose);
-            park(first, bad.reason, bad.why);
+            if (!await_deploy(first, bad)) park(first, bad.reason, bad.why);
         }
     }
     catch (ports::fault const& met) {
@@ -36,6 +38,33 @@ run_result executor::run_others(std::span<task> tasks)
     if (auto const& met = result.not_processed)
         counts_->metrics.rolled_back.at(static_cast<std::size_t>(met->why)).add();
     return result;
+}
+
+// Which of its messages a handler has seen, only a process that has it can tell: so nothing is claimed, and the message
+// is sent once more for later. False: it is not to wait, or not any longer.
+bool executor::await_deploy(task const& t, unreadable_message const& bad)
+try {
+    if (bad.for_deploy.count() == 0) return false;
+    store_.begin({});
+    auto const since = waits_since(t);
+    auto const now = store_.claimed_at();
+    auto const wait = wait_for_deploy(bad.for_deploy, since, now, random_);
+    if (!wait) {
+        store_.rollback();
+        return false;
+    }
+    ports::changes changes;
+    changes.messages.push_back(message_unchanged(t, service_, since.value_or(now), *wait));
+    commit(changes);
+    counts_->unhosted.ends[metrics::step_end::awaits_deploy].add();
+    auto const& m = t.delivery.message;
+    log_.write(since ? core::severity::debug : core::severity::warning, "step.awaits_deploy",
+               {{"id", m.id}, {"type", m.type}, {"handler", t.delivery.handler}, {"error", bad.why}});
+    return true;
+}
+catch (...) {
+    store_.rollback();
+    throw;
 }
 
 // Takes in all of them or none; a single report that can't be taken in is parked.
@@ -115,7 +144,8 @@ void executor::park(task const& t, std::string_view reason, std::string const& w
     auto const& m = t.delivery.message;
     auto parked = to_park(t, reason, why);
     parked.attempts = 0;
-    parked.is_unreadable = reason == "malformed" && t.delivery.handler.empty();
+    parked.is_unreadable =
+        t.delivery.handler.empty() ? reason == "malformed" : !parked.step.empty();  // it has a record, perhaps
     ports::changes changes;
     changes.parked.push_back(std::move(parked));
     out_.write(store_, changes);

@@ -14,6 +14,26 @@ ports::enqueued message_again(task const& t, core::envelope const& e, std::chron
     return {std::move(again), e.saga.scope, "message", e.saga.key, wait};
 }
 
+ports::enqueued message_unchanged(task const& t, std::string_view service, core::instant since,
+                                  std::chrono::milliseconds wait)
+{
+    auto const& m = t.delivery.message;
+    auto const& handler = t.delivery.handler;
+    auto again = core::write_unchanged(m, core::handler_destination(service, handler), handler);
+    if (!waits_since(t)) {
+        std::erase_if(again.headers, [](auto const& one) { return one.first == core::header::waits_since; });
+        again.headers.emplace_back(core::header::waits_since, core::write_instant(since));
+    }
+    auto const known = core::identity_in(m).value_or(core::saga_id{});
+    return {std::move(again), known.scope, "message", known.key, wait};
+}
+
+std::optional<core::instant> waits_since(task const& t)
+{
+    auto const text = core::find_header(t.delivery.message.headers, core::header::waits_since);
+    return text ? core::parse_instant(*text) : std::nullopt;
+}
+
 void add_reply(ports::changes& changes, task const& t, std::string const& body)
 {
     auto const& e = t.step()->envelope;

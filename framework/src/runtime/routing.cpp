@@ -82,10 +82,13 @@ void route_handled(task& t, std::string_view service, registry const& steps)
     auto const& m = t.delivery.message;
     auto const* const hosted = steps.find("", t.delivery.handler);
     if (hosted == nullptr) {
-        t.purpose = unreadable_message{"unknown_step", "service " + std::string{service} + " has no message handler " +
-                                                           t.delivery.handler};
+        bool const may_wait = !t.delivery.given_up && core::is_kept_by_outbox(m);
+        t.purpose = unreadable_message{
+            "unknown_step", "service " + std::string{service} + " has no message handler " + t.delivery.handler,
+            may_wait ? steps.for_deploy() : std::chrono::milliseconds{0}};
         return;
     }
+    std::erase_if(t.delivery.message.headers, [](auto const& one) { return one.first == core::header::waits_since; });
     step_message found{};
     found.hosted = hosted;
     found.envelope.itinerary.steps = {{t.delivery.handler, std::string{service}, step_kind::retriable}};

@@ -13,6 +13,7 @@
 #include "runtime/registry.hpp"
 #include "runtime/step_result.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -65,6 +66,7 @@ struct unreadable_message
 {
     std::string_view reason;
     std::string why;
+    std::chrono::milliseconds for_deploy{};  // before that it waits as long for a process that has its handler
 };
 
 /// For the second transaction of a started step.
