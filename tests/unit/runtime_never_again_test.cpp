@@ -83,4 +83,5 @@ TEST_CASE("what Skald adds to a message that is sent again makes none that is ac
     auto const again = core::write_again(m, std::string(255, 'd'), {std::string(64, 's'), std::string(180, 'k')},
                                          std::string(255, 'i'), 1'000'000'000, 1'000'000'000);
     CHECK(transports::why_never_sent(again) == "");
+    CHECK(transports::why_never_again(again) == "");  // or its second try would be its last
 }

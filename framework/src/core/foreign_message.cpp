@@ -316,6 +316,13 @@ received_message as_received(message const& m, std::string payload)
     return all;
 }
 
+bool is_added_by_skald(std::string_view name)
+{
+    constexpr std::array added{header::message_key, header::message_scope, header::message_id, header::message_type,
+                               header::attempt,     header::snoozes,       header::waits_since};
+    return std::ranges::find(added, name) != added.end();
+}
+
 message write_unchanged(message const& received, std::string destination, std::string const& id)
 {
     auto again = received;

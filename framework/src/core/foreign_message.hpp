@@ -78,6 +78,9 @@ void restore_properties(message& m);
 /// For the handler.
 received_message as_received(message const& m, std::string payload);
 
+/// Whether a header is one that a message has when Skald sends it again.
+bool is_added_by_skald(std::string_view name);
+
 /// The same message once more. It gets `id` and a type if it has none, which restore_properties() takes away.
 message write_unchanged(message const& received, std::string destination, std::string const& id);
 

@@ -34,6 +34,9 @@ inline std::optional<std::string_view> find_header(header_list const& headers, s
     return std::nullopt;
 }
 
+/// Of a message: what fits into a frame of AMQP's. A longer value is stored cut off.
+inline constexpr std::size_t header_bytes_max = 126 * 1024;
+
 /// Belongs to the broker, or makes it act: no transport sends it, and it is dropped from deliveries.
 inline bool is_brokers_own_header(std::string_view name)
 {

@@ -17,7 +17,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;  // people read the lines too: what a delivery is comes before its contents
 
 constexpr std::size_t name_bytes_max = 255;               // of an AMQP short string
-constexpr std::size_t header_bytes_max = 65'536;          // of a value, as stored with a parked delivery
 constexpr std::size_t body_bytes_max = 16 * 1024 * 1024;  // what a transport accepts
 
 std::string as_text(std::string const& bytes)

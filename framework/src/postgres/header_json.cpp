@@ -35,7 +35,8 @@ std::string narrowed(std::string_view text)
 std::string write_headers(core::header_list const& headers)
 {
     auto object = nlohmann::json::object();
-    for (auto const& [name, value] : headers) object[core::storable_text(name)] = core::storable_text(value, 65'536);
+    for (auto const& [name, value] : headers)
+        object[core::storable_text(name)] = core::storable_text(value, core::header_bytes_max);
     return object.dump();
 }
 

@@ -10,7 +10,6 @@ namespace skald::transports {
 namespace {
 
 constexpr std::size_t name_bytes_max = 255;
-constexpr std::size_t headers_bytes_max = 128 * 1024 - 2048;
 constexpr std::size_t body_bytes_max = 16 * 1024 * 1024;
 
 // What core::write_again() adds: a key, a scope, an id and a type, and two counts.
@@ -44,18 +43,27 @@ std::string why_never_sent(core::message const& message)
         if (auto why = refused_header(name); !why.empty()) return why;
         needed += name.size() + value.size() + 6;
     }
-    if (needed > headers_bytes_max) return "its headers need " + std::to_string(needed) + " bytes";
+    if (needed > core::header_bytes_max) return "its headers need " + std::to_string(needed) + " bytes";
     if (message.body.size() > body_bytes_max) return "its body has " + std::to_string(message.body.size()) + " bytes";
     return {};
 }
 
 std::string why_never_again(core::message const& received)
 {
-    core::message again{received.destination, received.id, received.type, received.content_type, {}, {}};
-    // The outbox has text, in which another byte is four.
+    auto const is_made_up = [&](std::string_view says) {
+        return core::find_header(received.headers, says).has_value();
+    };
+    core::message again{received.destination,
+                        is_made_up(core::header::message_id) ? "" : received.id,
+                        is_made_up(core::header::message_type) ? "" : received.type,
+                        received.content_type,
+                        {},
+                        {}};
+    // The outbox has text, in which another byte is four. What Skald added before, it does not add again.
     for (auto const& [name, value] : received.headers)
-        again.headers.emplace_back(core::storable_text(name, 4 * name.size()),
-                                   core::storable_text(value, 4 * value.size()));
+        if (!core::is_added_by_skald(name))
+            again.headers.emplace_back(core::storable_text(name, 4 * name.size()),
+                                       core::storable_text(value, 4 * value.size()));
     again.headers.emplace_back("added", std::string(added_bytes_max, ' '));
     auto const reply_to = core::find_header(received.headers, core::header::reply_to).value_or("");
     auto why = too_long("reply-to", std::string{reply_to});
