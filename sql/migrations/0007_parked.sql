@@ -31,6 +31,26 @@ BEGIN
     RETURN false;
 END $$;
 
+-- Why a parked delivery can't be sent again by anybody but its sender; NULL: it can be. The limits are those of
+-- framework/src/transports/message_limits.cpp, and of the headers what a message handler may get: without what Skald adds to them.
+CREATE FUNCTION skald.unsendable(p skald.parked) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE
+        WHEN p.headers ? '' THEN 'a header has no name'
+        WHEN EXISTS (SELECT FROM jsonb_object_keys(p.headers) AS h(name) WHERE octet_length(h.name) > 255)
+            THEN 'the name of a header has over 255 bytes'
+        WHEN greatest(octet_length(p.message_id), octet_length(p.type), octet_length(p.content_type),
+                      octet_length(coalesce(p.headers->>'skald-reply-to', ''))) > 255
+            THEN 'its id, type, content type or reply_to has over 255 bytes'
+        WHEN octet_length(p.message_id) + octet_length(p.type) + octet_length(p.content_type)
+             + skald.header_bytes(p.headers - ARRAY['skald-message-key', 'skald-message-scope', 'skald-message-id', 'skald-message-type',
+                                                    'x-attempt', 'x-snoozes', 'skald-waits-since', 'skald-signature']) > 127989
+            THEN 'its headers have over 125 KiB'
+        WHEN octet_length(p.body) > 1048576 THEN 'its body has over 1 MiB' END
+$$;
+
 -- Why a parked delivery is not sent again; NULL where it may be. `was` is the status of its step's record.
 CREATE FUNCTION skald.refusal(p skald.parked, was skald.step_status, forced boolean) RETURNS text
 LANGUAGE sql STABLE
@@ -40,6 +60,8 @@ AS $$
         WHEN NOT skald.is_replayable(p.parked_at)
             THEN format('parked at %s, longer ago than records are kept: its step may have run since. Drop it',
                         skald.instant(p.parked_at))
+        WHEN skald.unsendable(p) IS NOT NULL
+            THEN format('it can''t be sent again: %s. Its sender must send it anew; drop it', skald.unsendable(p))
         WHEN p.reason = 'forged' AND NOT forced
             THEN format('its signature is not valid: drop it. If a key was missing here, add it; '
                         '`skald parked replay %s --yes` then sends it as it came, to be checked again', p.id)

@@ -43,7 +43,7 @@ SELECT p.id, p.scope, p.key, p.step, p.handler, p.reason, p.error, p.message_id,
        skald.instant(p.parked_at) AS parked_at, encode(p.body, 'hex') AS body, p.headers::text AS headers,
        CASE WHEN octet_length(p.body) = 0 THEN p.headers->>'skald-body' END AS kept,
        i.status::text AS record, coalesce(i.attempts, 0) AS record_attempts, skald.is_replayable(p.parked_at) AS replayable,
-       skald.refusal(p, i.status, true) IS NOT NULL AS is_refused, skald.is_waited_for(p, i.status) AS is_waited_for,
+       skald.unsendable(p) AS unsendable, skald.refusal(p, i.status, true) IS NOT NULL AS is_refused, skald.is_waited_for(p, i.status) AS is_waited_for,
        -- the service that runs its step by its itinerary, if that is another one
        CASE WHEN p.reason = 'unknown_step' AND p.handler = '' THEN
            (SELECT l.service FROM skald.itinerary_steps(p.headers->>'x-saga-itinerary') AS l

@@ -259,6 +259,22 @@ TEST_CASE("a message with more headers than could be sent again is parked, and n
     CHECK(b.service.db.one("SELECT error FROM skald.parked").find("could never be tried again: its headers need") !=
           std::string::npos);
     CHECK(b.runs == 0);
+    auto const refused = b.service.db.one("SELECT skald.replay_parked(id) FROM skald.parked");
+    CHECK_MESSAGE(refused.find("it can't be sent again: its headers have over 125 KiB") != std::string::npos, refused);
+}
+
+TEST_CASE("a message with as many headers as may be is tried again, and parked with what its handler threw")
+{
+    books b;
+    auto m = paid("a", 5);
+    m.set("x", std::string(90'000, 'x'));
+    m.set("y", std::string(37'000, '"'));  // two bytes each in JSON
+    b.failures = 3;
+    b.tell(m);
+    CHECK(b.comes_to("SELECT reason, error, length(headers->>'x') FROM skald.parked",
+                     "attempts_exhausted|not now|90000"));
+    CHECK(b.service.db.one("SELECT skald.replay_parked(id) IS NULL FROM skald.parked") == "t");
+    CHECK(b.comes_to(entries, "a=5"));
 }
 
 TEST_CASE("a rejection is recorded, its writes are gone, and nothing follows")

@@ -167,3 +167,26 @@ TEST_CASE("a message for a handler that has not come while it waited is parked f
     CHECK(db.rows("SELECT destination, headers->>'skald-message-key', headers ? 'skald-waits-since' FROM skald.outbox "
                   "WHERE destination LIKE '%.on.%'") == "payments.on.entered|k|f");
 }
+
+TEST_CASE("what only its sender can send again is not replayed, and stays parked")
+{
+    advised_shop s;
+    s.process(s.charge(), true);
+    auto const& db = s.at("payments").db;
+    auto const kept = db.one("SELECT headers FROM skald.parked");
+    for (auto const& [change, why] : std::vector<std::pair<std::string, std::string>>{
+             {"headers = headers || '{\"\": \"x\"}'", "a header has no name"},
+             {"headers = headers || jsonb_build_object(repeat('h', 300), 'x')", "the name of a header has over 255"},
+             {"headers = headers || jsonb_build_object('skald-reply-to', repeat('q', 256))", "reply_to has over 255"},
+             {"headers = headers || jsonb_build_object('h', repeat('x', 128000))", "its headers have over 125 KiB"},
+             {"body = convert_to(repeat('x', 1048577), 'UTF8')", "its body has over 1 MiB"}}) {
+        CAPTURE(why);
+        db.run("UPDATE skald.parked SET " + change);
+        CHECK_MESSAGE(s.has(s.advice(), "It can't be sent again: "), s.advice());
+        CHECK_MESSAGE(s.has(s.advice(), why), s.advice());
+        CHECK(s.tried() == "drop ");
+        CHECK(s.has(db.one("SELECT skald.replay_parked(id, forced => true) FROM skald.parked"), why));
+        db.run("UPDATE skald.parked SET body = '{}', headers = '" + kept + "'");
+    }
+    CHECK(db.one("SELECT skald.replay_parked(id) IS NULL FROM skald.parked") == "t");
+}

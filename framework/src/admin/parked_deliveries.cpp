@@ -126,6 +126,9 @@ private:
             return fmt::format("Its step is {} by now: there is nothing to replay. {}.", record_, drop_);
         if (!row_["replayable"].as<bool>())
             return fmt::format("It is older than records are kept: its step may have run since. {}.", drop_);
+        if (!row_["unsendable"].is_null())
+            return fmt::format("It can't be sent again: {}. Its sender must send it anew, smaller; {}.",
+                               row_["unsendable"].c_str(), drop_);
         if (reason_ == "unknown_saga" && row_["type"].c_str() == home_step)
             return fmt::format(
                 "Check that this is the database in which the saga was started. This only says that a step of "
