@@ -1,4 +1,6 @@
 // Topics and keys of Kafka's records.
+#include "kafka/handles.hpp"
+#include "kafka/offset_text.hpp"
 #include "kafka/record.hpp"
 
 #include <doctest/doctest.h>
@@ -32,4 +34,18 @@ TEST_CASE("a name that no topic can have is said to be none")
     CHECK(kafka::why_no_topic("skald.pay_ments-1") == "");
     CHECK(kafka::why_no_topic("skald.an order") != "");
     CHECK(kafka::why_no_topic(std::string(250, 'x')) != "");
+}
+
+TEST_CASE("the text beside an offset ends where it is copied without an end, and is read without it")
+{
+    auto const list = kafka::make_list();
+    auto* const one = rd_kafka_topic_partition_list_add(list.get(), "topic", 0);
+    CHECK(kafka::text_beside(*one) == "");
+    kafka::write_beside(*one, "a longer one");
+    kafka::write_beside(*one, "db;1;;0-1:2");
+    kafka::partition_list const copy{rd_kafka_topic_partition_list_copy(list.get())};
+    auto const& copied = copy->elems[0];
+    REQUIRE(copied.metadata_size == 12);
+    CHECK(static_cast<char const*>(copied.metadata)[11] == '\0');
+    CHECK(kafka::text_beside(copied) == "db;1;;0-1:2");
 }

@@ -1,5 +1,6 @@
 #include "kafka/administration.hpp"
 
+#include "kafka/offset_text.hpp"
 #include "kafka/progress.hpp"
 #include "kafka/routes.hpp"
 #include "kafka/topics.hpp"
@@ -152,7 +153,7 @@ void inspector::look_at(topic_inspection& topic, inspection& seen)
     check(rd_kafka_committed(client_.raw(), list.get(), static_cast<int>(left().count())), "asking for what is done");
     for (auto const& one : std::span{list->elems, static_cast<std::size_t>(list->cnt)}) {
         auto const [low, high] = client_.extent_of({one.topic, one.partition}, left());
-        std::string_view text{static_cast<char const*>(one.metadata), one.metadata == nullptr ? 0 : one.metadata_size};
+        auto text = text_beside(one);
         auto const database = text.substr(0, text.find(';'));
         if (seen.database.empty()) seen.database = database;
         text.remove_prefix(std::min(database.size() + 1, text.size()));

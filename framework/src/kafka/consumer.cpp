@@ -1,6 +1,7 @@
 #include "kafka/consumer.hpp"
 
 #include "core/failpoint.hpp"
+#include "kafka/offset_text.hpp"
 #include "kafka/operator_commands.hpp"
 #include "kafka/relied_on.hpp"
 
@@ -39,13 +40,6 @@ property_list properties_of(consumer_settings const& settings)
 place place_of(rd_kafka_topic_partition_t const& one)
 {
     return {one.topic, one.partition};
-}
-
-void add_metadata(rd_kafka_topic_partition_t& to, std::string const& text)
-{
-    to.metadata = rd_kafka_mem_malloc(nullptr, text.size());
-    to.metadata_size = text.size();
-    std::ranges::copy(text, static_cast<char*>(to.metadata));
 }
 
 std::span<rd_kafka_topic_partition_t> all_of(rd_kafka_topic_partition_list_t const& list)
@@ -158,7 +152,7 @@ void consumer::assign(rd_kafka_topic_partition_list_t& which)
 void consumer::open(rd_kafka_topic_partition_t& one)
 {
     auto const [low, high] = client_.extent_of(place_of(one), std::chrono::milliseconds{answer_within_ms});
-    std::string_view text{static_cast<char const*>(one.metadata), one.metadata == nullptr ? 0 : one.metadata_size};
+    auto text = text_beside(one);
     auto const database = text.substr(0, text.find(';'));
     if (!database.empty() && !settings_.who.database.empty() && database != settings_.who.database)
         throw client_lost{belongs_to_another(settings_.who.service, std::string{database}) + ": " +
@@ -182,8 +176,7 @@ void consumer::open(rd_kafka_topic_partition_t& one)
     // Before any is handed out: one that ends this process must be counted.
     std::size_t ahead = 0;
     for (std::size_t i = 0; i < routes_.size(); ++i) ahead += routes_[i].prefetch;
-    rd_kafka_mem_free(nullptr, std::exchange(one.metadata, nullptr));
-    add_metadata(one, text_of(at.first->second, static_cast<std::int64_t>(ahead)));
+    write_beside(one, text_of(at.first->second, static_cast<std::int64_t>(ahead)));
 }
 
 // A limit of retention deletes what nobody has read, too. Nothing brings it back; somebody must know.
@@ -370,7 +363,7 @@ void consumer::commit(bool waits)
         if (std::exchange(of.committed, said) == said) continue;
         auto* const one = rd_kafka_topic_partition_list_add(list.get(), where.first.c_str(), where.second);
         one->offset = of.done.head();
-        add_metadata(*one, text);
+        write_beside(*one, text);
     }
     if (list->cnt == 0) return;
     auto const error = waits ? commit_and_wait(client_.raw(), *list) : rd_kafka_commit(client_.raw(), list.get(), 1);

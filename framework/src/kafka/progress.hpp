@@ -33,8 +33,8 @@ constexpr std::size_t together_max(int returns)
 class progress
 {
 public:
-    /// How far beyond the first one that is not settled others may be handed out. With that many the text is within
-    /// the 4,096 bytes that a broker allows.
+    /// How far beyond the first one that is not settled others may be handed out. With that many the text, the name of
+    /// the database before it and the NUL behind it are within the 4,096 bytes that a broker allows.
     static constexpr std::int64_t window = 16'384;
 
     /// `from`: the number that Kafka has. `text`: what it has beside it; one that nobody here has written is ignored.
