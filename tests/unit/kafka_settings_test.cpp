@@ -53,6 +53,11 @@ TEST_CASE("over Kafka what can't work is refused at start, with what to do")
         std::ofstream{path} << name << " = 1\n";
         CHECK_MESSAGE(contains(refusal(settings, skald::kafka()), name + " is what Skald relies on"), name);
     }
+    // Each for itself is allowed.
+    std::ofstream{path} << "max.in.flight = 100\n";
+    auto const said = refusal(settings, skald::kafka());
+    CHECK_MESSAGE(contains(said, "SKALD_KAFKA_PROPERTIES: "), said);
+    CHECK_MESSAGE(contains(said, "max.in.flight"), said);
     std::filesystem::remove(path);
 
     settings.kafka_properties.clear();

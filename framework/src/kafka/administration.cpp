@@ -1,5 +1,6 @@
 #include "kafka/administration.hpp"
 
+#include "kafka/kafka_publisher.hpp"
 #include "kafka/offset_text.hpp"
 #include "kafka/progress.hpp"
 #include "kafka/routes.hpp"
@@ -85,6 +86,8 @@ event_ptr answer_in(rd_kafka_queue_t* answers, std::chrono::milliseconds limit, 
 inspector::inspector(options const& settings, ports::subscriber const& who)
     : group_{"skald." + who.service}, client_{RD_KAFKA_CONSUMER, looking(settings, group_), *this}
 {
+    // What a service would not start with, or not send with.
+    if (!settings.properties.empty()) check_publisher(connection_properties(settings));
     routes const all{who};
     own_ = all.own_topics();
     foreign_ = all.foreign_topics();

@@ -1,5 +1,6 @@
 #include <skald/kafka.hpp>
 
+#include "kafka/kafka_publisher.hpp"
 #include "kafka/kafka_transport.hpp"
 #include "kafka/relied_on.hpp"
 
@@ -77,7 +78,9 @@ kafka_detail::property_list read_properties(std::string const& path)
 
 std::unique_ptr<ports::transport> make_kafka(std::string const& name, config const& settings, logger& log)
 {
-    return std::make_unique<kafka_detail::kafka_transport>(kafka_detail::read_options(name, settings), log);
+    auto options = kafka_detail::read_options(name, settings);
+    if (!options.properties.empty()) kafka_detail::check_publisher(kafka_detail::connection_properties(options));
+    return std::make_unique<kafka_detail::kafka_transport>(std::move(options), log);
 }
 
 }  // namespace

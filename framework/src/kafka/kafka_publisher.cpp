@@ -6,6 +6,8 @@
 #include "kafka/relied_on.hpp"
 #include "transports/message_limits.hpp"
 
+#include <skald/errors.hpp>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -73,6 +75,16 @@ publish_status status_of(rd_kafka_message_t const& report)
 }
 
 }  // namespace
+
+void check_publisher(property_list properties)
+try {
+    std::erase_if(properties, [](auto const& one) { return one.first == "bootstrap.servers"; });
+    listener nobody;
+    client const tried{RD_KAFKA_PRODUCER, properties_of(std::move(properties)), nobody};
+}
+catch (configuration_error const& error) {
+    throw configuration_error{std::string{"SKALD_KAFKA_PROPERTIES: "} + error.what()};
+}
 
 bool kafka_publisher::available()
 {

@@ -25,6 +25,10 @@ struct target
     ports::publish_status if_missing{ports::publish_status::returned};
 };
 
+/// Throws configuration_error for what librdkafka does not take for a producer, together with what Skald relies on.
+/// Connects to nothing.
+void check_publisher(property_list properties);
+
 class kafka_publisher final : public ports::publisher, private listener
 {
 public:
