@@ -27,8 +27,8 @@ set(only_http http core)
 
 # The only files that ask the process's clock: for a log line, a span, a key's first digits, the Date of an HTTP answer. No decision
 # may: two machines' clocks differ (trap G24).
-# Kafka has no clock that answers: consumer.cpp compares days, and refuses.
-set(asks_the_clock core/log.cpp core/uuid.cpp kafka/consumer.cpp tracing/tracer.cpp http/session.cpp http/response_head.cpp
+# Kafka has no clock that answers: lost_place.cpp compares days, and refuses.
+set(asks_the_clock core/log.cpp core/uuid.cpp kafka/lost_place.cpp tracing/tracer.cpp http/session.cpp http/response_head.cpp
     http/response_head.hpp)
 
 # The lines of `file` that match, as "<number>: <line>", without the characters that mean something in a CMake list.

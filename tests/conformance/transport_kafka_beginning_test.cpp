@@ -1,6 +1,7 @@
 // Where a group begins in a partition, and that it asks again for what should have come.
 #include "transport_kafka_fixture.hpp"
 
+#include "core/instant.hpp"
 #include "kafka/administration.hpp"
 #include "kafka/progress.hpp"
 
@@ -48,6 +49,27 @@ TEST_CASE("a group without an offset takes nothing where records are older than 
         CHECK(subscription->available());
         ++connections;
     }
+}
+
+TEST_CASE("a group that was forgotten is told all its partitions at once, and from when on it may begin")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto const topic = "skald." + service;
+    f.make_topic(topic, 2);
+    for (int i = 0; i < 20; ++i) f.write(topic, "key " + std::to_string(i), {}, "body", days{2});
+    ports::subscriber who{service, 10};
+    who.forgot_before = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()) - days{1};
+    auto const since = skald::core::write_instant(*who.forgot_before + std::chrono::hours{2}).substr(0, 19);
+    auto const refused = f.transport().subscribe(who);
+    CHECK(wait_until([&] { return !refused->available(); }));
+    auto const said = refused->last_error();
+    CHECK_MESSAGE(said.find("has no offset in partitions 0, 1 of " + topic) != std::string::npos, said);
+    CHECK_MESSAGE(said.find("--topic " + topic + ":0,1 --reset-offsets --to-datetime " + since) != std::string::npos,
+                  said);
+    auto const seen = kafka::inspector{f.options(), who}.look();
+    CHECK(seen.lost.find("has no offset in partitions 0, 1 of " + topic) != std::string::npos);
+    CHECK(seen.lost_remedy.find("--to-datetime " + since) != std::string::npos);
 }
 
 TEST_CASE("what Kafka deleted before anybody read it is said, and what is left is read")

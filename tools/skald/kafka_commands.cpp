@@ -50,6 +50,7 @@ finding judge_group(kafka_detail::inspection const& seen, postgres::ownership co
 {
     if (auto const why = another_database(seen, owner); !why.empty())
         return {"group", health::problem, why, kafka_detail::remedy_of_another(settings.kafka_brokers, owner.service)};
+    if (!seen.lost.empty()) return {"group", health::problem, seen.lost, seen.lost_remedy};
     auto const waiting = waiting_in(seen);
     auto const means = fmt::format("skald.{}: {} messages wait or are being processed; {} processes consume",
                                    owner.service, waiting, seen.members);
@@ -91,6 +92,7 @@ try {
     auto const& owner = at_broker.owner;
     ports::subscriber who{owner.service.empty() ? "nobody" : owner.service};
     who.handlers = at_broker.handlers;
+    who.forgot_before = owner.forgot_before;
     auto const seen = look_into_kafka(settings, who);
     found.push_back({"broker", health::ok,
                      fmt::format("Kafka answers at {}: {} brokers", settings.kafka_brokers, seen.brokers), ""});

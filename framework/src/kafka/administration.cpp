@@ -84,7 +84,8 @@ event_ptr answer_in(rd_kafka_queue_t* answers, std::chrono::milliseconds limit, 
 }  // namespace
 
 inspector::inspector(options const& settings, ports::subscriber const& who)
-    : group_{"skald." + who.service}, client_{RD_KAFKA_CONSUMER, looking(settings, group_), *this}
+    : who_{who}, guarded_{settings.guarded}, group_{"skald." + who.service}, client_{RD_KAFKA_CONSUMER,
+                                                                                     looking(settings, group_), *this}
 {
     // What a service would not start with, or not send with.
     if (!settings.properties.empty()) check_publisher(connection_properties(settings));
@@ -141,15 +142,20 @@ inspection inspector::look_once()
     };
     for (auto const& name : own_) add(name, false);
     for (auto const& name : foreign_) add(name, true);
+    lost_place lost{who_, guarded_};
     for (auto& topic : seen.topics)
-        if (topic.partitions > 0 && topic.leaderless == 0) look_at(topic, seen);
+        if (topic.partitions > 0 && topic.leaderless == 0) look_at(topic, seen, lost);
+    if (!lost.empty()) {
+        seen.lost = lost.why();
+        seen.lost_remedy = lost.remedy(client_.brokers());
+    }
     seen.members = count_members();
     read_properties(seen.topics);
     return seen;
 }
 
 // What its group has done of it, and what there is.
-void inspector::look_at(topic_inspection& topic, inspection& seen)
+void inspector::look_at(topic_inspection& topic, inspection& seen, lost_place& lost)
 {
     auto const list = make_list(topic.partitions);
     for (int i = 0; i < topic.partitions; ++i) rd_kafka_topic_partition_list_add(list.get(), topic.name.c_str(), i);
@@ -160,6 +166,9 @@ void inspector::look_at(topic_inspection& topic, inspection& seen)
         auto const database = text.substr(0, text.find(';'));
         if (seen.database.empty()) seen.database = database;
         text.remove_prefix(std::min(database.size() + 1, text.size()));
+        place const where{one.topic, one.partition};
+        if ((one.offset < 0 || one.offset > high) && low < high && lost.has_forgotten(client_, where, low, left()))
+            lost.add(where);
         bool const is_known = one.offset >= low && one.offset <= high;
         topic.waiting += count_waiting(is_known ? one.offset : low, high, is_known ? text : "");
         if (!topic.is_foreign)

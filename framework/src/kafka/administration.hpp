@@ -4,6 +4,7 @@
 
 #include "kafka/client.hpp"
 #include "kafka/kafka_transport.hpp"
+#include "kafka/lost_place.hpp"
 #include "ports/transport.hpp"
 
 #include <chrono>
@@ -33,6 +34,8 @@ struct inspection
     int members{};         // of the service's group: processes that consume
     std::string database;  // whose the group is, by what it has committed; empty: not known
     std::vector<topic_inspection> topics;
+    std::string lost;         // why no process of the service takes anything: the group has lost its place; and then
+    std::string lost_remedy;  // what to do
 };
 
 /// One look after the other, on one connection. Makes nothing.
@@ -49,11 +52,13 @@ public:
 
 private:
     inspection look_once();
-    void look_at(topic_inspection& topic, inspection& seen);
+    void look_at(topic_inspection& topic, inspection& seen, lost_place& lost);
     void read_properties(std::vector<topic_inspection>& topics);
     int count_members();
     std::chrono::milliseconds left() const;
 
+    ports::subscriber who_;
+    std::chrono::hours guarded_;
     std::string group_;
     std::vector<std::string> own_, foreign_;
     client client_;

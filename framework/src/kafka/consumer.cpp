@@ -1,6 +1,7 @@
 #include "kafka/consumer.hpp"
 
 #include "core/failpoint.hpp"
+#include "kafka/lost_place.hpp"
 #include "kafka/offset_text.hpp"
 #include "kafka/operator_commands.hpp"
 #include "kafka/relied_on.hpp"
@@ -162,7 +163,9 @@ void consumer::open(rd_kafka_topic_partition_t& one)
     // A topic that was made anew has nothing of what was committed of the old one.
     bool const is_known = one.offset >= 0 && one.offset <= high;
     if (!is_known) {
-        if (low < high) refuse_to_guess(one, low);
+        lost_place const none{settings_.who, settings_.guarded};
+        constexpr std::chrono::milliseconds within{answer_within_ms};
+        if (low < high && none.has_forgotten(client_, place_of(one), low, within)) refuse_to_guess();
         one.offset = low;
     }
     progress done{one.offset, is_known ? text : ""};
@@ -189,29 +192,30 @@ void consumer::say_what_was_deleted(rd_kafka_topic_partition_t const& one, std::
                {{"topic", one.topic}, {"partition", std::int64_t{one.partition}}, {"from", begin}, {"to", low - 1}});
 }
 
-// Kafka forgets what a group has done when none of its processes ran for a while. From the partition's beginning all
-// comes again, and of what is older than its retention the guard no longer knows whether it has run.
-void consumer::refuse_to_guess(rd_kafka_topic_partition_t const& one, std::int64_t low)
+// Of all that the service reads, also where others have the partition: an operator says it once.
+void consumer::refuse_to_guess()
 {
-    using namespace std::chrono;
-    auto since = floor<milliseconds>(system_clock::now()) - settings_.guarded + 1h;  // clocks differ
-    if (settings_.who.forgot_before) since = std::max(since, sys_time<milliseconds>{*settings_.who.forgot_before} + 2h);
-    auto const first = make_list();
-    rd_kafka_topic_partition_list_add(first.get(), one.topic, one.partition)->offset = since.time_since_epoch().count();
-    check(rd_kafka_offsets_for_times(client_.raw(), first.get(), answer_within_ms), "asking how old a partition is");
-    auto const& young = first->elems[0];
-    check(young.err, "asking how old a partition is");
-    if (young.offset != RD_KAFKA_OFFSET_END && young.offset <= low) return;
-    auto const& service = settings_.who.service;
-    auto const topic = std::string{one.topic};
-    throw client_lost{
-        "the group skald." + service + " has no offset in partition " + std::to_string(one.partition) + " of " + topic +
-        ", and there are records older than SKALD_RETENTION_DAYS, or than what was purged: nobody knows whether they "
-        "have run. Stop all processes of this service, and say where to begin: " +
-        group_command(client_.brokers(), service,
-                      "--topic " + topic + ':' + std::to_string(one.partition) +
-                          " --reset-offsets --to-datetime TIME --execute") +
-        " (docs/kafka.md, \"A group that has lost its place\")"};
+    constexpr std::chrono::milliseconds within{answer_within_ms};
+    auto topics = routes_.own_topics();
+    topics.insert(topics.end(), routes_.foreign_topics().begin(), routes_.foreign_topics().end());
+    lost_place all{settings_.who, settings_.guarded};
+    for (auto const& topic : topics) {
+        topic_ptr const asked{rd_kafka_topic_new(client_.raw(), topic.c_str(), nullptr)};
+        auto const told = client_.metadata(false, within, asked.get());
+        auto const count = told->topic_cnt == 1 ? told->topics[0].partition_cnt : 0;
+        if (count == 0) continue;
+        auto const list = make_list(count);
+        for (int i = 0; i < count; ++i) rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), i);
+        check(rd_kafka_committed(client_.raw(), list.get(), answer_within_ms), "asking for what is done");
+        for (auto const& one : all_of(*list)) {
+            auto const [low, high] = client_.extent_of(place_of(one), within);
+            bool const is_known = one.offset >= 0 && one.offset <= high;
+            if (!is_known && low < high && all.has_forgotten(client_, place_of(one), low, within))
+                all.add(place_of(one));
+        }
+    }
+    if (all.empty()) throw client_lost{"where the group is changes just now: it is asked again"};
+    throw client_lost{all.why() + ". S" + all.remedy(client_.brokers()).substr(1)};
 }
 
 bool consumer::is_drained() const
