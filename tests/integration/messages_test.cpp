@@ -271,8 +271,8 @@ TEST_CASE("a message with as many headers as may be is tried again, and parked w
     m.set("y", std::string(37'000, '"'));  // two bytes each in JSON
     b.failures = 3;
     b.tell(m);
-    CHECK(b.comes_to("SELECT reason, error, length(headers->>'x') FROM skald.parked",
-                     "attempts_exhausted|not now|90000"));
+    CHECK(b.comes_to("SELECT reason, error LIKE '%not now%', length(headers->>'x') FROM skald.parked",
+                     "attempts_exhausted|t|90000"));
     CHECK(b.service.db.one("SELECT skald.replay_parked(id) IS NULL FROM skald.parked") == "t");
     CHECK(b.comes_to(entries, "a=5"));
 }
