@@ -156,7 +156,7 @@ TEST_CASE("a message for a handler that has not come while it waited is parked f
     d.handler = "entered";
     db.run(
         "INSERT INTO skald.idempotency (scope, key, step, status, home) VALUES ('', 'k', 'entered', 'retrying', '-')");
-    d.message.headers.emplace_back("skald-waits-since", "2026-01-31T00:00:00.000Z");
+    d.message.headers.emplace_back("skald-waits-since", "2026-01-31T00:00:00.000000Z");
     s.at("payments").process(d);
     CHECK(db.rows("SELECT scope, key, step, handler, reason FROM skald.parked") == "|k|entered|entered|unknown_step");
     CHECK(db.one("SELECT status FROM skald.idempotency WHERE key = 'k'") == "parked");
@@ -166,6 +166,21 @@ TEST_CASE("a message for a handler that has not come while it waited is parked f
     CHECK(db.one("SELECT skald.replay_parked(id) IS NULL FROM skald.parked") == "t");
     CHECK(db.rows("SELECT destination, headers->>'skald-message-key', headers ? 'skald-waits-since' FROM skald.outbox "
                   "WHERE destination LIKE '%.on.%'") == "payments.on.entered|k|f");
+}
+
+TEST_CASE("a message for a handler that is not there yet waits in the outbox, as it came, and nothing is parked")
+{
+    using namespace std::chrono_literals;
+    advised_shop s;
+    auto const& db = s.at("payments").db;
+    auto d = skald::test::delivery_of({"payments.on.entered", "", "", "text/plain", {{"color", "red"}}, "{}"});
+    d.handler = "entered";
+    s.at("payments")
+        .record({std::move(d), skald::runtime::unreadable_message{"unknown_step", "no such handler", 15min}});
+    CHECK(db.rows("SELECT destination, content_type, headers->>'color', headers->>'skald-message-id', "
+                  "headers ? 'skald-waits-since' FROM skald.outbox WHERE destination LIKE '%.on.%'") ==
+          "payments.on.entered|text/plain|red||t");
+    CHECK(db.one("SELECT count(*) FROM skald.parked") == "0");
 }
 
 TEST_CASE("what only its sender can send again is not replayed, and stays parked")

@@ -184,7 +184,7 @@ TEST_CASE("what waits for its handler comes again as it was, and says since when
     runtime::task t;
     t.delivery.handler = "arrived";
     t.delivery.message = {"depot", "", "", "application/json", {{"color", "red"}}, "{}"};
-    auto const since = core::parse_instant("2026-01-31T00:00:00.000Z").value();
+    auto const since = core::parse_instant("2026-01-31T00:00:00.000000Z").value();
     auto const first = runtime::message_unchanged(t, "depot", since, 1s);
     CHECK(first.delay == 1s);
     CHECK(first.message.destination == "depot.on.arrived");
