@@ -237,10 +237,9 @@ happened writer::end(unrunnable&& how)
     if (task_.second) return end(failed{std::move(how.why)});
     auto const since = step_.envelope.waits_since;
     if (auto const wait = wait_for_deploy(how.for_deploy, since, around_.now, around_.random); wait && !is_last_try()) {
-        bool const is_first = !since;
         try_again(claimed_.attempts - 1, 1, std::string{core::awaits_deploy_mark} + how.why, *wait,
                   since.value_or(around_.now));
-        auto const level = is_first ? severity::warning : severity::debug;
+        auto const level = since ? severity::debug : severity::warning;
         return {level, "step.awaits_deploy", step_end::awaits_deploy, 0, {}, std::move(how.why)};
     }
     park_step(how);
