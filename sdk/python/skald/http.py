@@ -8,7 +8,6 @@ import inspect
 import json
 import os
 import random
-import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -28,12 +27,12 @@ from starlette.responses import Response
 
 from . import IDLE_MAX, _dump, _node
 from ._commit import InDoubt, cut, watched
+from ._response import Response as _Response, Send, problem as _problem, wait_preference as _wait_preference
 
 __all__ = ["Guard", "RequestContext", "context", "guard"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 TRIES_MAX, WAIT_MAX, COMMIT_MAX = 3, 30, 45
@@ -76,29 +75,6 @@ class RequestContext:
         """Starts a saga under the request's key. `itinerary`: "create-order@orders=compensatable arrange-shipping@shipping=pivot"."""
         await self.sql("SELECT skald.start_requested(%s, %s, %s, %s, %s, %s, %s)",
                        (self.taken, definition, itinerary, _dump(data), version, deadline, json.dumps(attributes) if attributes else None))
-
-
-@dataclass
-class _Response:
-    status: int
-    content_type: str
-    headers: list[list[str]]
-    body: bytes
-    problem: str | None = None
-
-    async def send(self, send: Send) -> None:
-        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
-        if self.content_type:
-            headers.append((b"content-type", self.content_type.encode("latin-1")))
-        if self.status not in (204, 304):
-            headers.append((b"content-length", str(len(self.body)).encode()))
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
-
-
-def _problem(name: str | None, status: int, title: str, detail: str) -> _Response:
-    body = _dump({"type": f"/problems/{name}" if name else "about:blank", "title": title, "status": status, "detail": detail})
-    return _Response(status, "application/problem+json", [["Retry-After", "1"]] if status == 503 else [], body, name)
 
 
 class _Again(Exception):
@@ -343,13 +319,6 @@ def _is_outcome(made: _Response, ctx: RequestContext) -> bool:
     return made.status < 500 and ctx._raised is None and not is_refusal and (made.status not in PASSING or ctx.is_final)
 
 
-def _wait_preference(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
-    for name, value in headers:
-        if name.lower() == b"prefer" and (found := re.search(rb'(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:[;,]|$)', value, re.IGNORECASE)):
-            return int(found[1])
-    return None
-
-
 async def context(request: Request) -> AsyncIterator[RequestContext]:
     """For a handler: `ctx: RequestContext = Depends(skald.http.context)`."""
     made: RequestContext = request.state.skald
@@ -377,8 +346,8 @@ def guard(app: FastAPI, **settings: Any) -> Guard:
     made, build = Guard(**settings), app.build_middleware_stack
 
     def watched() -> App:  # at the first request: then the handlers are known
-        handle = app.exception_handlers[RequestValidationError]
-        app.exception_handlers[RequestValidationError] = partial(_refuse, handle)
+        for of, handle in app.exception_handlers.items():
+            app.exception_handlers[of] = partial(_handled, handle)
         return build()
 
     app.build_middleware_stack = watched  # type: ignore[method-assign]
@@ -386,13 +355,14 @@ def guard(app: FastAPI, **settings: Any) -> Guard:
     return made
 
 
-async def _refuse(handle: Callable[[Request, Any], Any], request: Request, error: RequestValidationError) -> Any:
+async def _handled(handle: Callable[[Request, Any], Any], request: Request, error: Exception) -> Any:
+    """What the application makes of an exception is not the handler's decision, whatever status it has."""
     ctx: RequestContext | None = getattr(request.state, "skald", None)
     if ctx is not None:
         ctx._raised = error
-        if handle is request_validation_exception_handler:
+        if isinstance(error, RequestValidationError) and handle is request_validation_exception_handler:
             first = error.errors()[0]
             made = _problem("body", 400, "The body is not what this resource takes", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
             return Response(made.body, made.status, media_type=made.content_type)
-    response = await run_in_threadpool(handle, request, error)  # it may be no coroutine
+    response = handle(request, error) if inspect.iscoroutinefunction(handle) else await run_in_threadpool(handle, request, error)
     return await response if inspect.isawaitable(response) else response

@@ -42,6 +42,23 @@ def test_what_is_raised_leaves_nothing_and_what_is_returned_is_an_outcome(shop: 
     assert (shop.notes(), shop.runs) == (1, 5)
 
 
+def test_what_the_framework_makes_of_an_exception_is_no_outcome_without_a_context_either(shop: Shop) -> None:
+    raised: list[Exception] = [HTTPException(302, headers={"Location": "/login"}), KeyError("mapped")]
+
+    @shop.app.exception_handler(KeyError)
+    def mapped(_: Request, error: Exception) -> Response:
+        return Response("sorry")
+
+    @shop.app.post("/plain")
+    async def plain() -> Response:
+        if raised:
+            raise raised.pop(0)
+        return Response(status_code=201)
+
+    answers = [shop.send(("k", b"", {}), target="/plain")[0] for _ in range(4)]
+    assert [(r.status_code, r.headers.get("idempotency-replayed")) for r in answers] == [(302, None), (200, None), (201, None), (201, "true")]
+
+
 def test_a_handler_runs_again_for_what_its_own_transaction_met_only(shop: Shop) -> None:
     raised: Exception | None = None
 
