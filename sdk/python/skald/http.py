@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 
 import psycopg
 from fastapi import FastAPI, Request
@@ -51,6 +51,7 @@ class RequestContext:
     taken: str
     is_final: bool = False
     """Stores the response although its status is 401, 403, 408, 409, 425 or 429."""
+    _unawaited: int = field(default=0, repr=False)
     _is_used: bool = field(default=False, repr=False)
     _has_ended: bool = field(default=False, repr=False)
     _raised: BaseException | None = field(default=None, repr=False)
@@ -63,18 +64,24 @@ class RequestContext:
             raise RuntimeError("the request has been responded to: what a handler does with `ctx` comes before its response")
         return self._connection
 
-    async def sql(self, query: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> psycopg.AsyncCursor[Any]:
+    def sql(self, query: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> Coroutine[Any, Any, psycopg.AsyncCursor[Any]]:
+        """Must be awaited: else nothing was written, and the request fails."""
+        self._unawaited += 1
+        return self._sql(query, values)
+
+    async def _sql(self, query: str, values: Sequence[Any] | Mapping[str, Any] | None) -> psycopg.AsyncCursor[Any]:
+        self._unawaited -= 1
         try:
             return await self.connection.execute(query, values)
         except psycopg.Error as error:
             self._met = error
             raise
 
-    async def start(self, definition: str, itinerary: str, data: Any, *, version: int = 1, deadline: timedelta | None = None,
-                    attributes: Mapping[str, str] | None = None) -> None:
+    def start(self, definition: str, itinerary: str, data: Any, *, version: int = 1, deadline: timedelta | None = None,
+              attributes: Mapping[str, str] | None = None) -> Coroutine[Any, Any, object]:
         """Starts a saga under the request's key. `itinerary`: "create-order@orders=compensatable arrange-shipping@shipping=pivot"."""
-        await self.sql("SELECT skald.start_requested(%s, %s, %s, %s, %s, %s, %s)",
-                       (self.taken, definition, itinerary, _dump(data), version, deadline, json.dumps(attributes) if attributes else None))
+        return self.sql("SELECT skald.start_requested(%s, %s, %s, %s, %s, %s, %s)",
+                        (self.taken, definition, itinerary, _dump(data), version, deadline, json.dumps(attributes) if attributes else None))
 
 
 class _Again(Exception):
@@ -268,6 +275,8 @@ class Guard:
                     if connection.info.transaction_status is not TransactionStatus.INERROR:
                         await connection.execute("SELECT skald.assert_requested(%s)", (taken,))
                     raise psycopg.Rollback
+                if ctx._unawaited:
+                    raise RuntimeError("a statement of the handler was never awaited, and not executed: `await ctx.sql(...)`, in an `async def`")
                 await connection.execute("SELECT skald.respond(%s, %s, %s, %s, %s)",
                                          (taken, made.status, made.content_type, json.dumps(made.headers), made.body))
                 committing.append(True)

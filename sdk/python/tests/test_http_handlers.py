@@ -9,12 +9,13 @@ import httpx
 import psycopg
 import pytest
 from application import ORDER, Order, Shop, problem, shop, url  # noqa: F401
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from psycopg import errors
 from starlette.background import BackgroundTask
 
+import skald.http
 from skald.http import RequestContext
 
 
@@ -57,6 +58,28 @@ def test_what_the_framework_makes_of_an_exception_is_no_outcome_without_a_contex
 
     answers = [shop.send(("k", b"", {}), target="/plain")[0] for _ in range(4)]
     assert [(r.status_code, r.headers.get("idempotency-replayed")) for r in answers] == [(302, None), (200, None), (201, None), (201, "true")]
+
+
+def test_a_statement_that_is_never_awaited_fails_the_request(shop: Shop) -> None:
+    forgotten: list[Any] = []
+
+    async def forgets(ctx: RequestContext, order: Order) -> Response:
+        forgotten.append(ctx.sql("INSERT INTO note VALUES ('x')"))
+        return Response(status_code=201)
+
+    async def forgets_a_saga(ctx: RequestContext, order: Order) -> Response:
+        forgotten.append(ctx.start("welcome", "greet@orders=retriable", {}))
+        return Response(status_code=201)
+
+    @shop.app.post("/plain")
+    def plain(ctx: RequestContext = Depends(skald.http.context)) -> Response:
+        forgotten.append(ctx.sql("INSERT INTO note VALUES ('x')"))
+        return Response(status_code=201)
+
+    for shop.act, target in ((forgets, "/orders"), (forgets_a_saga, "/orders"), (forgets, "/plain")):
+        assert [r.status_code for r in shop.send(("k", ORDER, {}), target=target)] == [500]
+        forgotten.pop().close()
+    assert shop.one("SELECT count(*) FROM skald.idempotency") == 0
 
 
 def test_a_handler_runs_again_for_what_its_own_transaction_met_only(shop: Shop) -> None:
