@@ -144,7 +144,7 @@ class Guard:
     def __init__(self, database_url: str | None = None, connections: int = 8, scope: Callable[[Request], str | Awaitable[str]] | None = None,
                  guarded: Callable[[Request], bool] = lambda r: r.method not in ("GET", "HEAD", "OPTIONS"),
                  handler_seconds: float = 30, body_max: int = 262144) -> None:
-        self.scope, self.guarded, self.handler_seconds, self.body_max = scope, guarded, handler_seconds, body_max
+        self.scope, self.guarded, self.handler_seconds, self.body_max, self._used = scope, guarded, handler_seconds, body_max, 0
         silence = int(max(IDLE_MAX, handler_seconds + 5) * 1000)  # a handler may be silent as long as it may take
         # A lost connection is tried for, less and less often, until it is given up: then the next request has a new one made.
         self._pool = AsyncConnectionPool(
@@ -224,11 +224,12 @@ class Guard:
 
     async def _respond(self, app: App, scope: Scope, whose: str, keys: list[str], body: bytes) -> tuple[_Response | None, _Run | None]:
         """The response, or None where the application raised; and the application, which is to go on behind it."""
-        doubt = lost = False
+        doubt = lost = busy = False
         for _ in range(TRIES_MAX):
             committing: list[bool] = []
             try:
                 async with self._pool.connection() as connection:
+                    self._used += 1
                     try:
                         return await self._run(connection, app, scope, whose, keys, body, committing, doubt)
                     except Exception as error:
@@ -236,16 +237,20 @@ class Guard:
                         doubt = doubt or isinstance(error, InDoubt) or (lost and bool(committing))
                         if not lost and not isinstance(error, (_Again, InDoubt, *CONTENTION)):
                             raise
+                    finally:
+                        self._used -= 1
                 if lost:
                     await self._pool.check()  # what has ended this session, a restart perhaps, may have ended the idle ones
                 else:
                     await asyncio.sleep(random.uniform(0, 0.05))
             except PoolTimeout:
-                lost = True
+                lost, busy = True, self._used >= self._pool.max_size
                 break
         if doubt:
             return _problem("outcome-unknown", 503, "It is not known whether the request took effect",
                             "it is not known whether the request took effect; send it again with the same key to learn it"), None
+        if busy:
+            return _problem(None, 503, "Service Unavailable", "other requests have all connections; nothing was done, send the request again"), None
         if lost:
             return _problem("unavailable", 503, "The database is away", "the database is away; send the request again with the same key"), None
         return _problem(None, 503, "Service Unavailable", "others had the same rows each time; nothing was done, send the request again"), None

@@ -82,6 +82,28 @@ def test_a_statement_that_is_never_awaited_fails_the_request(shop: Shop) -> None
     assert shop.one("SELECT count(*) FROM skald.idempotency") == 0
 
 
+@pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
+def test_a_full_pool_is_not_said_to_be_the_database(shop: Shop) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+    busy: list[httpx.Response] = []
+
+    async def slow(ctx: RequestContext, order: Order) -> Response:
+        entered.set()
+        await leave.wait()
+        return await shop.note(ctx, order)
+
+    async def meanwhile() -> None:
+        await entered.wait()
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(shop.app), base_url="http://shop") as client:
+            busy.append(await client.post("/orders", content=ORDER, headers={"Content-Type": "application/json", "Idempotency-Key": "b"}))
+        leave.set()
+
+    shop.act = slow
+    shop.guard._pool.timeout = 0.2
+    shop.send(meanwhile, ("a", ORDER, {}))
+    assert (problem(busy[0]), "have all connections" in busy[0].text, shop.notes()) == ((503, "about:blank"), True, 1)
+
+
 def test_a_handler_runs_again_for_what_its_own_transaction_met_only(shop: Shop) -> None:
     raised: Exception | None = None
 

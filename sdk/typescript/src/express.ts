@@ -70,6 +70,8 @@ function problem(name: string, status: number, title: string, detail: string, mo
   return { status, type: "application/problem+json", headers: status === 503 ? [["Retry-After", "1"]] : more, body, problem: name };
 }
 const away = (): Made => problem("unavailable", 503, "The database is away", "the database is away; send the request again with the same key");
+const full = (): Made => problem("about:blank", 503, "Service Unavailable",
+  "other requests have all connections; nothing was done, send the request again");
 const unknown = (): Made => problem("outcome-unknown", 503, "It is not known whether the request took effect",
   "it is not known whether the request took effect; send it again with the same key to learn it");
 const inTheWay = (): Made => problem("about:blank", 503, "Service Unavailable",
@@ -184,6 +186,7 @@ async function claimed(pool: pg.Pool, req: GuardedRequest, body: Buffer, scope: 
       release(client, false);
       return { status: row.status_code, type: row.content_type, headers: row.headers, body: row.response, problem: row.problem };
     } catch (error: any) {
+      if (!client && error.message === "timeout exceeded when trying to connect") return isInDoubt ? unknown() : full(); // it has waited for a client
       isInDoubt = error instanceof InDoubt;
       if (client) await client.query("ROLLBACK").catch(() => (state.lost = true));
       if (client) release(client, state.lost ?? false);

@@ -227,6 +227,18 @@ test("a handler that never responds is ended, whether its client waits or not", 
   assert.equal(await notes(), 2);
 });
 
+test("a full pool is not said to be the database", async (t) => {
+  const pool = new pg.Pool({ connectionString: url, max: 1 });
+  const client = await pool.connect();
+  pool.options.connectionTimeoutMillis = 1;
+  const error = await pool.connect().then(() => undefined, (failed) => failed); // as pg says it
+  client.release();
+  await pool.end();
+  t.mock.method(pg.Pool.prototype, "connect", async () => { throw error; });
+  const answer = await send("k");
+  assert.deepEqual([problem(answer), JSON.parse(answer.body).detail.includes("have all connections")], ["503 about:blank", true]);
+});
+
 test("a handler that releases its client has not, and nothing remains", async () => {
   const small = await opened({ connections: 1 });
   act = async ({ client, sql }, _, res) => { await sql("INSERT INTO note VALUES ('x')"); client.release(); res.status(201).end(); };
