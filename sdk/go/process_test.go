@@ -19,6 +19,7 @@ type process struct {
 	*exec.Cmd
 	channel *amqp.Channel
 	said    *os.File
+	lanes   int
 }
 
 func (s *shop) process() *process {
@@ -53,13 +54,13 @@ func (s *shop) declared() *process {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { said.Close() })
-	return &process{s, nil, channel, said}
+	return &process{s, nil, channel, said, 1} // what comes last is done last
 }
 
 func (p *process) begin() {
 	p.Helper()
 	p.Cmd = exec.Command(os.Args[0])
-	p.Env, p.Stderr = append(os.Environ(), "SKALD_TEST_PARTICIPANT=1"), p.said
+	p.Env, p.Stderr = append(os.Environ(), fmt.Sprint("SKALD_TEST_PARTICIPANT=", p.lanes)), p.said
 	if err := p.Start(); err != nil {
 		p.Fatal(err)
 	}
@@ -73,9 +74,11 @@ func (p *process) output() string {
 	return string(said)
 }
 
-func (p *process) send(key int) {
+func (p *process) send(key int) { p.sendAs(fmt.Sprint("k", key)) }
+
+func (p *process) sendAs(key string) {
 	p.Helper()
-	m := message("pay-out", 4, fmt.Sprint("k", key))
+	m := message("pay-out", 4, key)
 	if err := p.channel.PublishWithContext(ctx, "skald", "payments", false, false, amqp.Publishing{Type: m.Type, MessageId: m.MessageId,
 		Headers: m.Headers, Body: m.Body, ContentType: "application/json", DeliveryMode: amqp.Persistent}); err != nil {
 		p.Fatal(err)
@@ -147,6 +150,38 @@ func TestAProcessTakesWhatComesIsKilledAndEndsWhenTold(t *testing.T) {
 	p.same("records", p.one("SELECT count(*) FROM skald.idempotency"), "20")
 }
 
+func TestWhatKillsAProcessTakesNoOtherDeliveryAlong(t *testing.T) {
+	p := open(t).declared()
+	p.lanes = 4
+	p.begin()
+	p.send(0)
+	p.waitFor(func() bool { return p.queue().Consumers == 2 }) // then it has the whole prefetch
+	_ = p.Process.Kill()
+	_ = p.Wait()
+	p.waitFor(func() bool { return p.queue().Consumers == 0 })
+	p.sendAs("kills")
+	for key := 1; key < 20; key++ {
+		p.send(key)
+	}
+	for n := 0; n < 4; n++ {
+		p.begin()
+		_ = p.Wait()
+		p.same("exit code", p.ProcessState.ExitCode(), 3)
+	}
+	p.waitFor(func() bool { return p.queue().Messages == 20 })
+	for n := 0; n < 20; n++ {
+		m, _, err := p.channel.Get("skald.payments", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times := "0"
+		if m.MessageId == "kills:pay-out" {
+			times = "4"
+		}
+		p.same(m.MessageId+" came back", strings.Replace(fmt.Sprint(m.Headers["x-delivery-count"]), "<nil>", "0", 1), times)
+	}
+}
+
 func TestWhatADatabaseWithoutWritesDoesNotTakeIsKept(t *testing.T) {
 	s := open(t)
 	p, name := s.process(), s.one("SELECT current_database()")
@@ -204,7 +239,7 @@ func TestNoDeliveryWaitsForABusyLaneWhileAnotherIsIdle(t *testing.T) {
 	defer tell()
 	go func() { ended <- busy.Run(told) }()
 	for key := 0; key < 20; key++ {
-		p.send(key)
+		p.send(key ^ 1) // another one than k0 is the first, which is alone
 	}
 	p.waitFor(func() bool { return s.cents() == "81" })
 	close(release)

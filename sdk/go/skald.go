@@ -13,7 +13,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -26,8 +25,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
 )
-
-var noText = regexp.MustCompile(`[\x00\x{FFFD}]`) // a byte that is no UTF-8 is read as U+FFFD
 
 var errElsewhere = errors.New("check DATABASE_URL, and what `skald declare` says: this service's messages are not recorded as those of the database")
 
@@ -289,27 +286,37 @@ func (p *Participant) consume(ctx context.Context) error {
 		return err
 	}
 	lanes, ctx := errgroup.WithContext(ctx)
-	serve := func(queue string, givenUp bool, count, held int) {
+	serve := func(queue string, count, held int, acked func()) {
 		_ = channel.Qos(held, 0, false) // of the next consumer, which fails if this does
 		deliveries, err := channel.Consume(queue, "", false, false, false, false, nil)
 		for ; count > 0; count-- {
-			lanes.Go(func() error { return p.serve(ctx, channel, deliveries, givenUp, err) })
+			lanes.Go(func() error { return p.serve(ctx, channel, deliveries, acked, err) })
 		}
 	}
-	serve("skald."+p.Service+".parked", true, 1, 1)
-	serve("skald."+p.Service, false, p.Lanes, 2*p.Lanes)
+	// What comes back is at the queue's head, and when it kills this process too, what is out with it is counted as it is. So the first one is
+	// alone; for ten seconds at most, since it may only wait for a lock.
+	first, acked := context.WithTimeout(ctx, 10*time.Second)
+	defer acked()
+	serve("skald."+p.Service+".parked", 1, 1, nil)
+	serve("skald."+p.Service, 1, 1, acked)
+	lanes.Go(func() error {
+		if <-first.Done(); p.Lanes > 1 && ctx.Err() == nil {
+			serve("skald."+p.Service, p.Lanes-1, 2*p.Lanes-1, acked)
+		}
+		return nil
+	})
 	p.Log("%s is ready", p.Service)
 	return lanes.Wait()
 }
 
 // serve returns nil when the context has ended, too: what is not acked then comes again.
-func (p *Participant) serve(ctx context.Context, channel *amqp.Channel, deliveries <-chan amqp.Delivery, givenUp bool, err error) error {
+func (p *Participant) serve(ctx context.Context, channel *amqp.Channel, deliveries <-chan amqp.Delivery, acked func(), err error) error {
 	for err == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case delivery, open := <-deliveries:
 			if err = errors.New("the broker has closed the connection or deleted the queue"); open {
-				err = p.processKept(ctx, channel, delivery, givenUp)
+				err = p.processKept(ctx, channel, delivery, acked)
 			}
 		}
 	}
@@ -318,9 +325,12 @@ func (p *Participant) serve(ctx context.Context, channel *amqp.Channel, deliveri
 
 // processKept acks it, or returns when the context has ended or the channel is closed. Whatever else fails, the delivery is kept: given back, all
 // that is not acked would count as delivered once more, of 50 times.
-func (p *Participant) processKept(ctx context.Context, channel *amqp.Channel, m amqp.Delivery, givenUp bool) error {
+func (p *Participant) processKept(ctx context.Context, channel *amqp.Channel, m amqp.Delivery, acked func()) error {
 	for tries := 0; ctx.Err() == nil && !channel.IsClosed(); tries++ {
-		if _, err := p.Process(ctx, m, givenUp); err == nil {
+		if _, err := p.Process(ctx, m, acked == nil); err == nil {
+			if acked != nil {
+				defer acked()
+			}
 			return m.Ack(false)
 		} else if tries%100 == 0 { // once in some two minutes
 			p.Log("%s is kept until the database takes it: %v", m.MessageId, err)
@@ -366,25 +376,4 @@ func dump(data any) ([]byte, error) {
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(data)
 	return bytes.TrimSuffix(made.Bytes(), []byte("\n")), err
-}
-
-// text is what a text column takes: bytes that are no UTF-8, and NUL, as \xNN. A U+FFFD that was sent so stays.
-func text(value string) string {
-	return noText.ReplaceAllStringFunc(value, func(bad string) string { return strings.Replace(fmt.Sprintf(`\x%02x`, bad), `\xefbfbd`, "\uFFFD", 1) })
-}
-
-// headersOf has them as text. What has no text form is left out: then take() says which header is missing.
-func headersOf(headers amqp.Table) map[string]string {
-	made := map[string]string{}
-	for name, value := range headers {
-		switch value := value.(type) {
-		case string, []byte:
-			made[text(name)] = text(fmt.Sprintf("%s", value))
-		case bool, int, int8, int16, int32, int64, uint8, uint16, uint32:
-			made[text(name)] = fmt.Sprint(value)
-		case time.Time:
-			made[text(name)] = fmt.Sprint(value.Unix())
-		}
-	}
-	return made
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"reflect"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,10 +36,13 @@ type order struct {
 
 // As a process of its own, it hosts one step and runs until it is told to end or killed.
 func TestMain(m *testing.M) {
-	if os.Getenv("SKALD_TEST_PARTICIPANT") != "" {
+	if lanes, err := strconv.Atoi(os.Getenv("SKALD_TEST_PARTICIPANT")); err == nil {
 		p := New("payments")
-		p.Lanes = 1 // what comes last is done last
+		p.Lanes = lanes
 		Retriable(p, "order", "pay-out", func(c *Context, _ order) error {
+			if c.Saga == "kills" {
+				os.Exit(3)
+			}
 			_, err := c.Tx.Exec(c, "UPDATE wallet SET cents = cents - 1")
 			return err
 		}, none)

@@ -307,15 +307,20 @@ class Participant:
                 if self._process_kept(Message(properties.type or "", properties.headers or {}, body, properties.message_id or "",
                                               properties.content_type or "application/json", method.consumer_tag == "given-up"), broker, lane):
                     channel.basic_ack(method.delivery_tag)
+                    acked.add(method.consumer_tag)
 
+            # Slowly at first: what comes back is at the queue's head, and when it kills this process too, what is out with it is counted as it is.
+            acked: set[str] = set()
             channel.basic_qos(prefetch_count=1)
             channel.basic_consume(f"skald.{self.service}.parked", handle, consumer_tag="given-up")
-            channel.basic_qos(prefetch_count=self.prefetch)
-            channel.basic_consume(f"skald.{self.service}", handle)
+            consumers = ["given-up", channel.basic_consume(f"skald.{self.service}", handle)]
             log.info("%s is ready", self.service)
             while not self._stopping:
                 broker.process_data_events(time_limit=0.5)
-                if channel.is_closed or len(channel.consumer_tags) < 2:
+                if len(consumers) == 2 and consumers[1] in acked and self.prefetch > 1 and channel.is_open:
+                    channel.basic_qos(prefetch_count=self.prefetch - 1)
+                    consumers.append(channel.basic_consume(f"skald.{self.service}", handle))
+                if channel.is_closed or len(channel.consumer_tags) < len(consumers):
                     raise pika.exceptions.ConsumerCancelled("the broker has cancelled a consumer")
 
     def _expect_queues(self, channel: Any) -> None:

@@ -22,11 +22,14 @@ from payments_shop import Shop, message, shop, template, url  # noqa: F401
 import skald
 
 PROGRAM = """
+import os
 import skald
 p = skald.Participant("payments")
 @p.retriable("order", "pay-out")
 def pay_out(ctx, order):
     ctx.sql("UPDATE wallet SET cents = cents - 1")
+    if ctx.saga == "kills":
+        os._exit(3)
 p.run()
 """
 
@@ -60,10 +63,13 @@ class Process:
         self.process.kill()
         self.process.wait()
 
-    def send(self, number: int, headers: Mapping[Any, Any] = {}) -> None:
-        m = message("pay-out", 4, key=f"k{number}")
+    def send(self, number: int | str, headers: Mapping[Any, Any] = {}) -> None:
+        m = message("pay-out", 4, key=number if isinstance(number, str) else f"k{number}")
         self.channel.basic_publish("skald", "payments", m.body, pika.BasicProperties(
             type=m.type, message_id=m.message_id, headers={**m.headers, **headers}, content_type="application/json", delivery_mode=2))
+
+    def queue(self) -> Any:
+        return self.channel.queue_declare("skald.payments", passive=True).method
 
     def is_ready(self) -> bool:
         return "is ready" in self.output()
@@ -94,6 +100,30 @@ def test_a_process_takes_what_comes_is_killed_and_ends_when_told(shop: Shop) -> 
     wait_for(lambda: shop.cents == 80)
     p.end()
     assert (shop.cents, shop.one("SELECT count(*) FROM skald.idempotency")) == (80, 20)
+
+
+def test_what_kills_a_process_takes_no_other_delivery_along(shop: Shop) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    p.send(0)
+    wait_for(lambda: p.queue().consumer_count == 2)  # then it has the whole prefetch
+    p.kill()
+    wait_for(lambda: p.queue().consumer_count == 0)
+    p.send("kills")
+    for number in range(1, 20):
+        p.send(number)
+    for _ in range(4):
+        p.start()
+        assert p.process.wait(30) == 3
+    wait_for(lambda: p.queue().message_count == 20)
+    came_back = {}
+    for _ in range(20):
+        _, properties, _ = p.channel.basic_get("skald.payments")
+        came_back[properties.message_id] = properties.headers.get("x-delivery-count", 0)
+    assert came_back.pop("kills:pay-out") == 4
+    assert set(came_back.values()) == {0}
+    p.broker.close()
 
 
 def test_what_a_database_without_writes_does_not_take_is_kept(shop: Shop) -> None:

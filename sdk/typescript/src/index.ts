@@ -258,10 +258,12 @@ export class Participant {
   private async consume(url: string, stopped: Promise<void>): Promise<void> {
     await this.connect();
     const broker = await amqp.connect(url);
-    const under = new Set<Promise<void>>();
+    const under = new Set<Promise<void>>(), queue = `skald.${this.service}`;
     let isOver = false;
     try {
       const failed = new Promise<never>((_, reject) => {
+        let start = (): void => undefined;
+        const started = new Promise<void>((resolve) => (start = resolve));
         broker.on("error", reject);
         broker.on("close", () => reject(new Error("the broker has closed the connection")));
         const take = (channel: amqp.Channel, givenUp: boolean) => (m: amqp.ConsumeMessage | null): void => {
@@ -269,7 +271,7 @@ export class Participant {
           if (this.stopping) return; // not acked: it comes again
           const { type, messageId, contentType, headers } = m.properties;
           const message = { type: type ?? "", headers: headers ?? {}, body: m.content, messageId, contentType, givenUp };
-          const one: Promise<void> = this.processKept(message, () => isOver).then((done) => done && channel.ack(m)).catch(reject)
+          const one: Promise<void> = this.processKept(message, () => isOver).then((done) => done && (channel.ack(m), givenUp || start())).catch(reject)
             .then(() => void under.delete(one));
           under.add(one);
         };
@@ -278,10 +280,15 @@ export class Participant {
           await this.expectQueues(channel);
           channel.on("error", reject);
           await channel.prefetch(1);
-          await channel.consume(`skald.${this.service}.parked`, take(channel, true));
-          await channel.prefetch(this.lanes * 2);
-          await channel.consume(`skald.${this.service}`, take(channel, false));
+          await channel.consume(`${queue}.parked`, take(channel, true));
+          await channel.consume(queue, take(channel, false));
           this.log(`${this.service} is ready`);
+          // What comes back is at the queue's head, and when it kills this process too, what is out with it is counted as it is. So the first one is
+          // alone; for ten seconds at most, since it may only wait for a lock.
+          await Promise.race([started, sleep(10000, undefined, { ref: false })]);
+          if (isOver) return;
+          await channel.prefetch(this.lanes * 2 - 1);
+          await channel.consume(queue, take(channel, false));
         }).catch(reject);
       });
       failed.catch(() => undefined);

@@ -7,25 +7,17 @@ import { fileURLToPath } from "node:url";
 import amqp from "amqplib";
 import pg from "pg";
 import { commit } from "../src/client.js";
-import { Malformed, Participant, Reject, Snooze, type Context, type Message } from "../src/index.js";
+import { Malformed, Participant, Reject, Snooze, type Context } from "../src/index.js";
 import { OwnDatabase } from "./database.js";
+import { body, message } from "./message.js";
 import { AbsentStandby } from "./standby.js";
 
 interface Order { id: string; cents: number; charge?: string }
 
 const database = new OwnDatabase(), { url } = database;
-const plan = "create@orders=compensatable charge@payments=compensatable ship@shipping=pivot pay-out@payments=retriable";
-const body = Buffer.from(' {"id": "1", "cents": 1.50}');
 let c: pg.Client;
 let shop: Participant;
 let acts: ((ctx: Context, order: Order) => Promise<Order | void>)[];
-
-function message(step: string, place: number, more: { body?: Buffer; back?: boolean; key?: string; headers?: Record<string, string> } = {}): Message {
-  const id = `${more.key ?? "k"}:${step}${more.back ? ".compensate" : ""}`;
-  return { type: step, messageId: id, body: more.body ?? body, headers: {
-    "x-idempotency-key": id, "x-saga-scope": "", "x-saga": "order", "x-saga-home": "orders",
-    "x-saga-itinerary": `${more.back ? "back" : "forward"} ${place}/4 ${plan}`, ...more.headers } };
-}
 const charge = message("charge", 2);
 
 async function one(query: string): Promise<any> {
@@ -268,7 +260,8 @@ interface Running {
   close(): Promise<void>;
   end(): Promise<void>;
   said(): string;
-  send(number: number): void;
+  send(number: number | string): void;
+  cameBack(): Promise<Map<string, number>>; // how often, by message
   queue(): Promise<amqp.Replies.AssertQueue>;
   exitCode(): Promise<unknown>;
 }
@@ -291,14 +284,22 @@ async function participant(): Promise<Running> {
       running = spawn(process.execPath, ["--input-type=module", "-e", `
         import { Participant } from ${JSON.stringify(fileURLToPath(new URL("../src/index.js", import.meta.url)))};
         await new Participant("payments", { ${more} }).retriable("order", "pay-out",
-          async (ctx) => void (await ctx.sql("UPDATE wallet SET cents = cents - 1"))).start();`], { env, stdio: ["ignore", "ignore", "pipe"] });
+          async (ctx) => {
+            await ctx.sql("UPDATE wallet SET cents = cents - 1");
+            if (ctx.saga === "kills") process.exit(3);
+          }).start();`], { env, stdio: ["ignore", "ignore", "pipe"] });
       running.stderr!.on("data", (text) => (said += text));
     },
     kill: () => void running.kill("SIGKILL"),
     stop: () => void running.kill("SIGTERM"),
     close: () => broker.close(),
+    cameBack: async () => {
+      const all = new Map<string, number>();
+      for (let m; (m = await channel.get("skald.payments")); ) all.set(m.properties.messageId, m.properties.headers?.["x-delivery-count"] ?? 0);
+      return all;
+    },
     send: (number) => {
-      const m = message("pay-out", 4, { key: `k${number}` });
+      const m = message("pay-out", 4, { key: typeof number === "string" ? number : `k${number}` });
       channel.publish("skald", "payments", m.body, { type: m.type, messageId: m.messageId, headers: m.headers, persistent: true });
     },
     end: async () => {
@@ -325,6 +326,27 @@ test("a process takes what comes, is killed, and ends when told", async () => {
   await waitFor(async () => (await cents()) === 80);
   await p.end();
   assert.deepEqual([await cents(), Number(await one("SELECT count(*) FROM skald.idempotency"))], [80, 20]);
+});
+
+test("what kills a process takes no other delivery along", async () => {
+  const p = await participant();
+  p.start();
+  p.send(0);
+  await waitFor(async () => (await p.queue()).consumerCount === 2); // then it has the whole prefetch
+  p.kill();
+  await waitFor(async () => (await p.queue()).consumerCount === 0);
+  p.send("kills");
+  for (let n = 1; n < 20; ++n) p.send(n);
+  for (let n = 0; n < 4; ++n) {
+    p.start();
+    assert.equal(await p.exitCode(), 3);
+  }
+  await waitFor(async () => (await p.queue()).messageCount === 20);
+  const cameBack = await p.cameBack();
+  assert.equal(cameBack.get("kills:pay-out"), 4);
+  cameBack.delete("kills:pay-out");
+  assert.deepEqual([...cameBack.values()], Array(19).fill(0));
+  await p.close();
 });
 
 test("what a database without writes does not take is kept", async () => {

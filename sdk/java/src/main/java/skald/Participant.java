@@ -197,29 +197,35 @@ public final class Participant implements AutoCloseable {
         factory.setUri(amqpUrl);
         factory.setAutomaticRecoveryEnabled(false);
         connect();
-        CompletableFuture<Void> failed = new CompletableFuture<>();
+        CompletableFuture<Void> failed = new CompletableFuture<>(), acked = new CompletableFuture<>();
         Semaphore working = new Semaphore(lanes + 1); // one for each channel
         ExecutorService threads = Executors.newFixedThreadPool(lanes + 1);
         try (com.rabbitmq.client.Connection broker = factory.newConnection(threads)) {
             for (int lane = 0; lane <= lanes; ++lane) {
                 boolean givenUp = lane == 0;
+                // What comes back is at the queue's head, and when it kills this process too, what is out with it is counted as it is. So the first
+                // one is alone; for ten seconds at most, since it may only wait for a lock.
+                if (lane == 2) CompletableFuture.anyOf(acked.completeOnTimeout(null, 10, TimeUnit.SECONDS), stopped, failed).exceptionally(e -> null).join();
+                if (failed.isDone()) break;
                 Channel channel = broker.createChannel();
                 channel.addShutdownListener(failed::completeExceptionally);
                 if (givenUp) declareQueues(channel);
-                channel.basicQos(givenUp ? 1 : 2);
+                channel.basicQos(lane < 2 ? 1 : 2);
                 channel.basicConsume("skald." + service + (givenUp ? ".parked" : ""), false, (tag, delivery) -> {
                     // It ends, and what is not acked comes again. Without asking first, the lanes of a backlog would never be idle together.
                     if (stopped.isDone() || failed.isDone() || !working.tryAcquire()) return;
                     try {
-                        if (processKept(delivery, givenUp, failed)) channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
+                        if (!processKept(delivery, givenUp, failed)) return;
+                        channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
+                        if (!givenUp) acked.complete(null);
                     } catch (Exception error) {
                         failed.completeExceptionally(error);
                     } finally {
                         working.release();
                     }
                 }, tag -> failed.completeExceptionally(new IOException("the broker has cancelled the consumer")));
+                if (lane == 1) log.log(Level.INFO, service + " is ready");
             }
-            log.log(Level.INFO, service + " is ready");
             CompletableFuture.anyOf(stopped, failed).exceptionally(error -> null).join();
             working.acquireUninterruptibly(lanes + 1); // what is under way is done
             failed.getNow(null); // throws what broke

@@ -26,14 +26,19 @@ class ProcessTest extends Shop {
     /** As a process of its own. */
     public static void main(String[] arguments) throws Exception {
         Participant p = new Participant("payments").retriable("order", "pay-out", Order.class,
-            (ctx, order) -> ctx.update("UPDATE wallet SET cents = cents - 1"), new Options());
-        p.lanes = 1; // what comes last is done last
+            (ctx, order) -> {
+                if (ctx.saga().equals("kills")) Runtime.getRuntime().halt(3);
+                ctx.update("UPDATE wallet SET cents = cents - 1");
+            }, new Options());
+        p.lanes = Integer.parseInt(arguments[0]);
         p.run();
     }
 
-    static Process started(ProcessBuilder.Redirect said) throws Exception {
+    static Process started(ProcessBuilder.Redirect said) throws Exception { return started(said, 1); } // what comes last is done last
+
+    static Process started(ProcessBuilder.Redirect said, int lanes) throws Exception {
         ProcessBuilder made = new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-XX:TieredStopAtLevel=1", "-cp",
-            System.getProperty("java.class.path"), "skald.ProcessTest").redirectOutput(ProcessBuilder.Redirect.DISCARD)
+            System.getProperty("java.class.path"), "skald.ProcessTest", String.valueOf(lanes)).redirectOutput(ProcessBuilder.Redirect.DISCARD)
             .redirectError(said);
         made.environment().put("DATABASE_URL", url);
         return made.start();
@@ -112,6 +117,25 @@ class ProcessTest extends Shop {
             assertEquals(0, process.waitFor());
             assertTrue(Files.readString(said).contains("kept until the database takes it"));
             assertFalse(Files.readString(said).contains("trying again")); // it gives back all that it has, which counts as delivered once more
+        }
+    }
+
+    @Test
+    void whatKillsAProcessTakesNoOtherDeliveryAlong() throws Exception {
+        try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
+            Process process = started(ProcessBuilder.Redirect.DISCARD, 4);
+            send(channel, message("pay-out", 4, "k0", body, false));
+            waitFor(() -> channel.consumerCount("skald.payments") == 4); // then it has the whole prefetch
+            process.destroyForcibly().waitFor();
+            waitFor(() -> channel.consumerCount("skald.payments") == 0);
+            send(channel, message("pay-out", 4, "kills", body, false));
+            for (int n = 1; n < 20; ++n) send(channel, message("pay-out", 4, "k" + n, body, false));
+            for (int n = 0; n < 4; ++n) assertEquals(3, started(ProcessBuilder.Redirect.DISCARD, 4).waitFor());
+            waitFor(() -> channel.messageCount("skald.payments") == 20);
+            for (int n = 0; n < 20; ++n) {
+                var came = channel.basicGet("skald.payments", false).getProps();
+                assertEquals(came.getMessageId().equals("kills:pay-out") ? "4" : "0", String.valueOf(came.getHeaders().getOrDefault("x-delivery-count", 0)));
+            }
         }
     }
 

@@ -1,0 +1,33 @@
+package skald
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+var noText = regexp.MustCompile(`[\x00\x{FFFD}]`) // a byte that is no UTF-8 is read as U+FFFD
+
+// text is what a text column takes: bytes that are no UTF-8, and NUL, as \xNN. A U+FFFD that was sent so stays.
+func text(value string) string {
+	return noText.ReplaceAllStringFunc(value, func(bad string) string { return strings.Replace(fmt.Sprintf(`\x%02x`, bad), `\xefbfbd`, "\uFFFD", 1) })
+}
+
+// headersOf has them as text. What has no text form is left out: then take() says which header is missing.
+func headersOf(headers amqp.Table) map[string]string {
+	made := map[string]string{}
+	for name, value := range headers {
+		switch value := value.(type) {
+		case string, []byte:
+			made[text(name)] = text(fmt.Sprintf("%s", value))
+		case bool, int, int8, int16, int32, int64, uint8, uint16, uint32:
+			made[text(name)] = fmt.Sprint(value)
+		case time.Time:
+			made[text(name)] = fmt.Sprint(value.Unix())
+		}
+	}
+	return made
+}
