@@ -3,7 +3,7 @@ function(skald_compile_together target)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
 endfunction()
 
-# skald_test_files(OUT NAME FILE...): what to compile instead of a test program's files, thirty at a time as one. Each is in a
+# skald_test_files(OUT NAME FILE...): what to compile instead of a test program's files, fifteen at a time as one. Each is in a
 # namespace of its own behind the headers of all, so that two may use one name. What opens `skald` or `std` is compiled alone.
 function(skald_test_files out name)
     if(NOT SKALD_TESTS_TOGETHER)
@@ -23,7 +23,7 @@ function(skald_test_files out name)
     endforeach()
     set(number 0)
     while(together)
-        list(SUBLIST together 0 30 files)
+        list(SUBLIST together 0 15 files)
         list(REMOVE_ITEM together ${files})
         set(headers)
         set(bodies)
