@@ -161,36 +161,42 @@ TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is processed one by one, an
         }
 }
 
-TEST_CASE("a batch of nothing but duplicates is still a transaction after it has waited for the standbys")
+TEST_CASE("what is nothing but duplicates is still a transaction after it has waited for the standbys")
 {
-    skald::test::database db{"depot"};
-    skald::postgres::connection_options const options{.url = db.url()};
-    skald::postgres::postgres_store store{options};
-    skald::ports::claim_item const a{{"", "a"}, "pack", std::string(32, 'f'), 1, false, {}};
-    auto b = a;
-    b.saga.key = "b";
-    std::vector<skald::ports::claim_item> const items{a, b};
-    store.begin(items, {});
-    store.commit({});
-    db.run("INSERT INTO skald.saga (scope, key, definition, data, itinerary) VALUES ('', 'a', 'send', '{}', '')");
+    for (std::size_t const count : {1U, 2U}) {
+        CAPTURE(count);
+        skald::test::database db{"depot"};
+        skald::postgres::connection_options const options{.url = db.url()};
+        skald::postgres::postgres_store store{options};
+        skald::ports::claim_item const a{{"", "a"}, "pack", std::string(32, 'f'), 1, false, {}};
+        auto b = a;
+        b.saga.key = "b";
+        std::vector<skald::ports::claim_item> items{a, b};
+        items.resize(count);
+        store.begin(items, {});
+        // Without which nothing would wait.
+        store.unit().tx().exec("SET synchronous_commit = off");
+        store.commit({});
+        db.run("INSERT INTO skald.saga (scope, key, definition, data, itinerary) VALUES ('', 'a', 'send', '{}', '')");
 
-    skald::test::absent_standby standby;
-    {
-        std::jthread const operator_of_the_server{[&] {
-            CHECK(skald::testing::wait_until([&] {
-                return db.one("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = "
-                              "current_database()") != "0";
-            }));
-            standby.reset();
-        }};
-        for (auto const& met : store.begin(items, {})) CHECK(met.result == skald::ports::claim_result::duplicate);
+        skald::test::absent_standby standby;
+        {
+            std::jthread const operator_of_the_server{[&] {
+                CHECK(skald::testing::wait_until([&] {
+                    return db.one("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = "
+                                  "current_database()") != "0";
+                }));
+                standby.reset();
+            }};
+            for (auto const& met : store.begin(items, {})) CHECK(met.result == skald::ports::claim_result::duplicate);
+        }
+        skald::ports::changes told;
+        told.progress.push_back(
+            R"([{"scope":"","key":"a","step":"weigh","service":"scales","status":"completed","attempts":1,)"
+            R"("at":"2026-01-01T00:00:00Z"}])");
+        store.commit(told);
+        CHECK(db.one("SELECT key FROM skald.progress") == "a");
     }
-    skald::ports::changes told;
-    told.progress.push_back(
-        R"([{"scope":"","key":"a","step":"weigh","service":"scales","status":"completed","attempts":1,)"
-        R"("at":"2026-01-01T00:00:00Z"}])");
-    store.commit(told);
-    CHECK(db.one("SELECT key FROM skald.progress") == "a");
 }
 
 TEST_CASE("what is undone to a savepoint is undone alone, and the rest commits")

@@ -1,5 +1,6 @@
 // What a step does to the session in which it runs ends with its transaction: the next step on that connection, and
 // whoever waits beside it, meets nothing of it.
+#include "postgres/postgres_store.hpp"
 #include "support/busy_depot.hpp"
 
 #include <skald/testing/wait_until.hpp>
@@ -68,6 +69,21 @@ std::string setting_behind(std::string const& does, std::string const& name)
 }
 
 }  // namespace
+
+TEST_CASE("who reads on a connection meets nothing that a step left there")
+{
+    skald::test::database db{"depot"};
+    skald::postgres::postgres_store store{{.url = db.url()}};
+    skald::ports::claim_item const a{{"", "a"}, "pack", std::string(32, 'f'), 1, false, {}};
+    store.begin(std::vector{a});
+    store.unit().tx().exec("SET synchronous_commit = off; SET ROLE pg_monitor");
+    store.commit({});
+    auto const seen = store.read([](skald::postgres::connection& c) {
+        return std::string{
+            c.run("SELECT current_setting('synchronous_commit') || '|' || current_setting('role')")[0][0].c_str()};
+    });
+    CHECK(seen == "on|none");
+}
 
 TEST_CASE("G25: a setting that a step left in its session is not there in the next step")
 {

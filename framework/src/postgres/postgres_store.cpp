@@ -63,6 +63,10 @@ catch (std::exception const& error) {
 connection& postgres_store::open()
 {
     connect();
+    if (stage_ == stage::none && session_is_used_) {
+        connection_->run(set_right());
+        session_is_used_ = false;
+    }
     return *connection_;
 }
 
@@ -78,8 +82,8 @@ try {
     std::vector<ports::claim_answer> answers(items.size());
     if (!items.empty())
         for (auto const& row : rows) answers.at(row["ord"].as<std::size_t>() - 1) = read_claim(row);
-    // That ended the transaction, and with it the claims for the others.
-    if (wait_for_standbys_if_met(answers) && items.size() > 1) {
+    // That ended the transaction, and with it the claims of the others. A duplicate alone may have something to write.
+    if (wait_for_standbys_if_met(answers)) {
         has_waited_ = true;
         return begin(items, how);
     }
@@ -326,7 +330,7 @@ bool postgres_store::wait_for_standbys_if_met(std::span<ports::claim_answer cons
     });
     bool const commits = opening_.empty();  // a rehearsal does not, and acts on nothing that it meets
     if (std::exchange(has_waited_, false) || !has_standbys_ || !met_one || !commits) return false;
-    connection_->run("ROLLBACK");
+    run_rollback();
     stage_ = stage::none;
     postgres::wait_for_standbys(*connection_);
     if (!connection_->warning().empty())
@@ -354,14 +358,19 @@ try {
     if (stage_ == stage::none) return;
     stage_ = stage::none;
     if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
-    // It undoes what has set the session right in the transaction: that comes again behind it, and then no more.
+    run_rollback();
+}
+catch (...) {
+    disconnect();
+}
+
+// It undoes what has set the session right in the transaction: that comes again behind it, and then no more.
+void postgres_store::run_rollback()
+{
     bool const sets_right = session_is_used_ && !is_lent_;
     // A warning, not an error, if the server has ended the transaction already.
     record_leftovers(connection_->run("ROLLBACK" + end_of_use() + (sets_right ? ';' + set_right() : "")));
     if (sets_right) session_is_used_ = false;
-}
-catch (...) {
-    disconnect();
 }
 
 void postgres_store::disconnect() noexcept

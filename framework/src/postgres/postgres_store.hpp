@@ -77,7 +77,8 @@ public:
     /// nothing: no claim of it waits for the standbys.
     void set_opening(std::string text) { opening_ = std::move(text); }
 
-    /// For readers in the same layer or above: the connection, connected.
+    /// For readers in the same layer or above: the connection, connected, and outside of a transaction without what
+    /// users' code has left in the session.
     connection& open();
 
     /// Reads outside a transaction, on a connection that may have been idle for long. One from before a restart of the
@@ -119,6 +120,7 @@ private:
     std::string read_apart(core::body_reference const& what);
     std::string read_in_own_database(core::body_reference const& what);
     void run_commit(std::string const& text);
+    void run_rollback();
     bool was_committed();
     std::string end_of_use();
     void record_leftovers(pqxx::result const& seen);
