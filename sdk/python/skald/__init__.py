@@ -221,7 +221,7 @@ class Participant:
             return event
 
     def _run(self, message: Message, taken: list[str]) -> str:
-        connection = self.connect()
+        connection, committed = self.connect(), None
         with connection.transaction():
             [(verdict, event, why, scope, key, definition, version, name, back, attempt, token)] = connection.execute(
                 "SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text"
@@ -247,11 +247,14 @@ class Participant:
             # What has not changed goes on as it came, to the byte and the version. True == 1, but they are not the same JSON.
             same = data == received and json.dumps(data, sort_keys=True) == json.dumps(received, sort_keys=True)
             connection.execute("SELECT skald.done(%s, %s, %s)", (token, *((message.body, None) if same else (_dump(data), known))))
-            # Psycopg takes ROLLBACK, in answer to COMMIT, for success. The transaction that it ends behind this one is empty.
+            # Psycopg takes ROLLBACK, in answer to COMMIT, for success. What a thread writes in the transaction behind this one is undone.
             with watched(connection):
                 committed = connection.execute("COMMIT AND CHAIN", prepare=False).statusmessage
             if committed != "COMMIT":
                 raise RuntimeError("the transaction was rolled back: a statement of the step was not waited for, and failed")
+            raise psycopg.Rollback
+        if committed is None:
+            raise RuntimeError("the step raised psycopg.Rollback, which undoes it in silence: raise skald.Reject, or another exception")
         return "step.completed"
 
     def run(self) -> None:

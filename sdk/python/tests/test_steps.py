@@ -120,6 +120,13 @@ def test_whatever_a_step_raises_is_its_fault(shop: Shop, raised: BaseException, 
     assert (shop.cents, shop.sent()[-1]) == (100, ("orders", "k:create.compensate"))
 
 
+def test_a_step_that_raises_what_psycopg_undoes_in_silence_has_not_completed(shop: Shop) -> None:
+    shop.raises = [psycopg.Rollback()]
+    assert shop.participant.process(charge_message) == "step.failed"
+    assert shop.one("SELECT error FROM skald.idempotency").startswith("RuntimeError: the step raised psycopg.Rollback")
+    assert (shop.cents, shop.sent()) == (100, [("payments", "k:charge")])
+
+
 def test_a_rejection_without_a_text_is_one(shop: Shop) -> None:
     shop.raises = [UnspeakableReject()]
     assert shop.participant.process(charge_message) == "step.rejected"
@@ -205,14 +212,16 @@ def test_a_session_that_may_have_been_silent_for_too_long_is_an_attempt(shop: Sh
 
 
 class Overtaken:
-    """A connection's lock, which a thread of the step gets between the two next statements."""
+    """A connection's lock, which a thread of the step gets before the second next statement; or, for `late`, behind COMMIT."""
 
-    def __init__(self, ctx: skald.Context) -> None:
-        self.ctx, self.taken = ctx, 0
+    def __init__(self, ctx: skald.Context, late: str = "") -> None:
+        self.ctx, self.late, self.taken = ctx, late, 0
 
     def __enter__(self) -> None:
         self.taken += 1
-        if self.taken == 2:
+        if self.late and self.taken == 3:
+            self.ctx.connection.execute(self.late)
+        elif self.taken == 2 and not self.late:
             with pytest.raises(psycopg.errors.DivisionByZero):
                 self.ctx.connection.execute("SELECT 1/0")
             with pytest.raises(RuntimeError, match="the step has ended"):
@@ -227,6 +236,12 @@ def test_a_statement_that_fails_behind_the_step_is_the_steps_fault(shop: Shop) -
     assert shop.participant.process(charge_message) == "step.failed"
     assert "rolled back: a statement of the step" in shop.one("SELECT error FROM skald.idempotency")
     assert (shop.cents, shop.sent()) == (100, [("payments", "k:charge")])
+
+
+def test_what_a_thread_writes_behind_the_commit_is_undone(shop: Shop) -> None:
+    shop.raises = [lambda ctx, order: setattr(ctx.connection, "lock", Overtaken(ctx, "UPDATE wallet SET cents = 0"))]
+    assert shop.participant.process(charge_message) == "step.completed"
+    assert shop.cents == 90
 
 
 def test_mistakes_are_said_at_the_start(url: str) -> None:
