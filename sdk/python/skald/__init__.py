@@ -20,6 +20,7 @@ import pika
 import pika.data
 import psycopg
 from psycopg import conninfo, errors
+from psycopg.rows import tuple_row
 
 from ._commit import InDoubt, watched
 
@@ -178,6 +179,7 @@ class Participant:
                     raise type(error)(f"{error}\nrun `skald migrate --service {self.service}`") from None
                 raise
             self._connection = made
+        self._connection.row_factory = tuple_row  # whatever a step has set
         return self._connection
 
     def process(self, message: Message) -> str:

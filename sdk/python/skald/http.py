@@ -19,6 +19,7 @@ from fastapi.exception_handlers import http_exception_handler, request_validatio
 from fastapi.exceptions import RequestValidationError
 from psycopg import errors
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -162,6 +163,7 @@ class Guard:
     @staticmethod
     async def _reset(connection: psycopg.AsyncConnection[Any]) -> None:
         # What a handler has left in its session (docs/session.md). What follows a COMMIT or ROLLBACK of its own must write nothing.
+        connection.row_factory = tuple_row
         await connection.execute("RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE ALL; UNLISTEN *; DISCARD TEMP; "
                                  "SELECT pg_advisory_unlock_all(); SET default_transaction_read_only = on", prepare=False)
 

@@ -13,6 +13,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from psycopg import errors
+from psycopg.rows import dict_row
 from starlette.background import BackgroundTask
 
 import skald.http
@@ -80,6 +81,16 @@ def test_a_statement_that_is_never_awaited_fails_the_request(shop: Shop) -> None
         assert [r.status_code for r in shop.send(("k", ORDER, {}), target=target)] == [500]
         forgotten.pop().close()
     assert shop.one("SELECT count(*) FROM skald.idempotency") == 0
+
+
+@pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
+def test_the_rows_that_a_handler_has_asked_for_are_its_own(shop: Shop) -> None:
+    async def rows(ctx: RequestContext, order: Order) -> Response:
+        ctx.connection.row_factory = dict_row
+        return await shop.note(ctx, order)
+
+    shop.act = rows
+    assert [r.status_code for key in "ab" for r in shop.send((key, ORDER, {}))] == [201, 201]
 
 
 @pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)

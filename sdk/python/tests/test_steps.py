@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 from payments_shop import BODY, Shop, charge_message, message, shop, template, url  # noqa: F401
+from psycopg.rows import dict_row
 from standby import AbsentStandby
 
 import skald
@@ -125,6 +126,18 @@ def test_a_step_that_raises_what_psycopg_undoes_in_silence_has_not_completed(sho
     assert shop.participant.process(charge_message) == "step.failed"
     assert shop.one("SELECT error FROM skald.idempotency").startswith("RuntimeError: the step raised psycopg.Rollback")
     assert (shop.cents, shop.sent()) == (100, [("payments", "k:charge")])
+
+
+def test_the_rows_that_a_step_has_asked_for_are_its_own(shop: Shop) -> None:
+    def rows(ctx: skald.Context, order: Any) -> None:
+        ctx.connection.row_factory = dict_row
+
+    def rejects(ctx: skald.Context, order: Any) -> None:
+        rows(ctx, order)
+        raise skald.Reject("no money")
+
+    shop.raises = [rows, rejects]
+    assert [shop.participant.process(message("charge", 2, key=key)) for key in "abc"] == ["step.completed", "step.rejected", "step.completed"]
 
 
 def test_a_rejection_without_a_text_is_one(shop: Shop) -> None:
