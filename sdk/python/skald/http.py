@@ -332,7 +332,8 @@ async def _commit(connection: psycopg.AsyncConnection[Any]) -> str | None:
 def _is_outcome(made: _Response, ctx: RequestContext) -> bool:
     # What is answered before the handler has `ctx`, or behind an exception, is not the handler's decision.
     is_refusal = made.status >= 400 and not ctx._is_used
-    return made.status < 500 and ctx._raised is None and not is_refusal and (made.status not in PASSING or ctx.is_final)
+    is_elsewhere = made.status in (307, 308)  # the same request, with the same key, to another target
+    return made.status < 500 and ctx._raised is None and not is_refusal and not is_elsewhere and (made.status not in PASSING or ctx.is_final)
 
 
 async def context(request: Request) -> AsyncIterator[RequestContext]:

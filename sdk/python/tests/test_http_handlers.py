@@ -57,6 +57,7 @@ def test_what_the_framework_makes_of_an_exception_is_no_outcome_without_a_contex
             raise raised.pop(0)
         return Response(status_code=201)
 
+    assert [r.status_code for r in shop.send(("k", b"", {}), target="/plain/")] == [307]  # and who follows has the same key
     answers = [shop.send(("k", b"", {}), target="/plain")[0] for _ in range(4)]
     assert [(r.status_code, r.headers.get("idempotency-replayed")) for r in answers] == [(302, None), (200, None), (201, None), (201, "true")]
 

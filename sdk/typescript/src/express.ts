@@ -62,6 +62,7 @@ type Raised = (error: unknown, next: Next) => void;
 
 const onRaised = Symbol("skald");
 const triesMax = 3, waitMax = 30;
+const elsewhere = new Set([307, 308]); // the same request, with the same key, to another target
 const passing = new Set([401, 403, 408, 409, 425, 429]); // a retry may get another response
 const contention = new Set(["40001", "40P01", "55P03"]);
 
@@ -259,7 +260,8 @@ async function rolledBack(by: Claimed): Promise<boolean> {
 
 async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed | Made>): Promise<Made> {
   const { context, state } = by;
-  if (answer.status >= 500 || state.raised || context.leavesNothing || (passing.has(answer.status) && !context.isFinal)) {
+  const { status } = answer;
+  if (status >= 500 || state.raised || context.leavesNothing || elsewhere.has(status) || (passing.has(status) && !context.isFinal)) {
     const isOurs = await by.client.query("SELECT skald.assert_requested($1)", [by.taken]).then(() => true, (error) => error.code !== "2D000");
     if (!(await rolledBack(by)) || state.lost) return away();
     if (!isOurs) return endedItself();

@@ -127,7 +127,7 @@ test("while the first is served, another is told or waits", async () => {
 });
 
 test("what is no outcome leaves nothing", async () => {
-  for (const status of [500, 503, 401, 403, 408, 409, 425, 429]) {
+  for (const status of [500, 503, 401, 403, 408, 409, 425, 429, 307, 308]) {
     act = async (ctx, _, res) => { await ctx.sql("INSERT INTO note VALUES ('x')"); res.status(status).end(); };
     assert.equal((await send("k")).status, status);
   }
