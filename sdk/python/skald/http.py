@@ -289,6 +289,7 @@ class Guard:
                 committing.append(True)
                 if await _commit(connection) != "COMMIT":
                     raise RuntimeError("the transaction was rolled back: a statement of the handler was not awaited, and failed")
+                raise psycopg.Rollback  # of what a task has written behind it
         except errors.InvalidTransactionTermination:
             assert run is not None
             await run.cancel()
@@ -320,7 +321,7 @@ class Guard:
 
 
 async def _commit(connection: psycopg.AsyncConnection[Any]) -> str | None:
-    """What the server has answered: psycopg takes ROLLBACK for success. The transaction that psycopg ends behind this one is empty."""
+    """What the server has answered: psycopg takes ROLLBACK for success. Another transaction is open then."""
     timer = asyncio.get_running_loop().call_later(COMMIT_MAX, cut, connection)
     try:
         with watched(connection):
