@@ -123,7 +123,7 @@ public final class Participant implements AutoCloseable {
             try {
                 String event = deliver(connection, ctx, message, givenUp);
                 connection.clearWarnings();
-                connection.commit();
+                if (ctx.connection != null) connection.commit(); // no step ran; else it has, and what a thread writes behind it is undone
                 believe(connection.getWarnings());
                 ctx.connection = null;
                 givenBack(connection);
@@ -165,6 +165,7 @@ public final class Participant implements AutoCloseable {
         Integer version = step.options.upcast == null || ctx.version() >= step.options.version ? null : step.options.version;
         JsonNode came = json.readTree(message.getBody()), data = version == null ? came : step.options.upcast.apply(came, ctx.version());
         step.works.get(row.path("is_compensation").asBoolean() ? 1 : 0).run(ctx, data);
+        ctx.connection = null;
         boolean isChanged = !ctx.changes.isEmpty(); // what has not changed goes on as it came, to the byte and the version
         byte[] next = isChanged ? json.writeValueAsBytes(((ObjectNode) data).setAll(ctx.changes)) : message.getBody();
         // In one: if a statement of another thread could fail between them, COMMIT would undo the step, which the driver takes for success.

@@ -16,6 +16,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -217,18 +218,19 @@ class ParticipantTest extends Shop {
         assertEquals("100 2", cents() + one("SELECT ' ' || count(*) FROM skald.idempotency WHERE error LIKE '%be made text'"));
     }
 
-    /** A connection on which a thread of the step has a statement fail just before the participant's own call of commit(). */
+    /** A connection on which a thread of the step writes with what it was lent before done(), and behind it with a statement that it had made. */
     Connection overtaken() throws SQLException {
         Connection made = shop.open();
         return (Connection) Proxy.newProxyInstance(getClass().getClassLoader(), new Class<?>[] {Connection.class}, (self, method, values) -> {
-            if (method.getName().equals("commit"))
-                assertThrows(SQLException.class, () -> made.createStatement().execute("SELECT 1/0"));
+            if (method.getName().equals("prepareStatement") && values[0].toString().contains("skald.done"))
+                assertThrows(NullPointerException.class, () -> ran.get(0).update("UPDATE wallet SET cents = 1"));
+            if (Set.of("commit", "rollback").contains(method.getName())) made.createStatement().execute("UPDATE wallet SET cents = 0");
             return method.invoke(made, values);
         });
     }
 
     @Test
-    void whatIsCompletedIsCommitted() throws Exception {
+    void whatIsCompletedIsCommittedAndNothingBehindIt() throws Exception {
         shop.idle.push(overtaken());
         assertEquals("step.completed", events(charge));
         assertEquals("90 mail k:charge.1.charged, shipping k:ship", cents() + " " + sent());
