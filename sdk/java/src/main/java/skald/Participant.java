@@ -207,7 +207,7 @@ public final class Participant implements AutoCloseable {
                 // What comes back is at the queue's head, and when it kills this process too, what is out with it is counted as it is. So the first
                 // one is alone; for ten seconds at most, since it may only wait for a lock.
                 if (lane == 2) CompletableFuture.anyOf(acked.completeOnTimeout(null, 10, TimeUnit.SECONDS), stopped, failed).exceptionally(e -> null).join();
-                if (failed.isDone()) break;
+                if (failed.isDone() || stopped.isDone()) break; // what is told to end gives back what it gets, and that counts
                 Channel channel = broker.createChannel();
                 channel.addShutdownListener(failed::completeExceptionally);
                 if (givenUp) declareQueues(channel);
