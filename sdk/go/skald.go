@@ -134,7 +134,9 @@ func New(service string) *Participant {
 
 // Connect opens the database, which must be this service's. What is wrong with the steps is said here.
 func (p *Participant) Connect(ctx context.Context) error {
-	if p.Pool == nil {
+	if p.Lanes < 1 {
+		return fmt.Errorf("Lanes are 1 or more, and not %d", p.Lanes)
+	} else if p.Pool == nil {
 		config, err := pgxpool.ParseConfig(p.DatabaseURL)
 		if err != nil {
 			return err

@@ -94,6 +94,7 @@ export class Participant {
 
   constructor(readonly service: string, private readonly settings: Settings = {}) {
     this.lanes = settings.lanes ?? 4;
+    if (!Number.isInteger(this.lanes) || this.lanes < 1) throw new RangeError(`lanes is a whole number from 1, and not ${this.lanes}`);
     this.log = settings.log ?? ((line) => console.error(line));
     // A host that is gone says nothing: then keepalives do, or the time that no statement takes.
     const settled = { Client, max: this.lanes, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000, lock_timeout: 5000,

@@ -242,8 +242,8 @@ test("what nobody awaits and can't be sent is the step's fault", async () => {
 
 test("mistakes are said at the start", async () => {
   const other = new Participant("orders", { databaseUrl: url });
-  await assert.rejects(other.connect(), /belongs to the service payments/);
-  await other.pool.end();
+  await assert.rejects(other.connect(), /belongs to the service payments/).finally(() => other.pool.end());
+  for (const lanes of [0, -1, 1.5, NaN]) assert.throws(() => new Participant("payments", { databaseUrl: url, lanes }), /whole number from 1/);
   assert.throws(() => shop.pivot("order", "charge", async () => undefined), /twice/);
   for (const [amqpUrl, why] of [["", /AMQP_URL is not set/], ["localhost", /AMQP_URL is not the URL/]] as const)
     await assert.rejects(new Participant("payments", { databaseUrl: url, amqpUrl }).start(), why);

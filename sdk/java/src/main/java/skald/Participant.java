@@ -104,6 +104,7 @@ public final class Participant implements AutoCloseable {
 
     /** The database must be this service's. What is wrong with the steps is said here. */
     public void connect() throws SQLException {
+        if (lanes < 1) throw new IllegalArgumentException("lanes are 1 or more, and not " + lanes);
         try {
             database = one("SELECT skald.host(?, ?::jsonb)::text", service, said.toString());
         } catch (SQLException error) {

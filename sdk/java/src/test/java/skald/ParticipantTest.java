@@ -251,6 +251,8 @@ class ParticipantTest extends Shop {
         early.close();
         early.databaseUrl = "localhost";
         assertTrue(assertThrows(IllegalArgumentException.class, early::run).getMessage().startsWith("DATABASE_URL is not"));
+        early.lanes = 0;
+        assertEquals("lanes are 1 or more, and not 0", assertThrows(IllegalArgumentException.class, early::run).getMessage());
         early.amqpUrl = null;
         assertEquals("AMQP_URL is not amqp://HOST", assertThrows(IllegalArgumentException.class, early::run).getMessage());
         wrong.close();
