@@ -113,6 +113,21 @@ func (p *process) end() {
 	p.same("left", p.queue().Messages, 0) // what was not acked would be back
 }
 
+func TestWhatAPolicyHasParkedIsProcessedAndWhatCameTooOftenIsNot(t *testing.T) {
+	p := open(t).process()
+	for _, why := range []string{"expired", "delivery_limit"} {
+		m := message("pay-out", 4, why)
+		m.Headers["x-first-death-reason"] = why
+		if err := p.channel.PublishWithContext(ctx, "skald.parked", "payments", false, false,
+			amqp.Publishing{Type: m.Type, MessageId: m.MessageId, Headers: m.Headers, Body: m.Body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.waitFor(func() bool { return p.one("SELECT (SELECT cents FROM wallet) - count(*) FROM skald.parked") == "98" })
+	p.end()
+	p.same("parked", p.one("SELECT reason || ' ' || key FROM skald.parked"), "delivery_limit delivery_limit")
+}
+
 func TestASilentStepRunsOnceForEachAttempt(t *testing.T) {
 	s := open(t)
 	idleMax = -1

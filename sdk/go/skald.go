@@ -328,8 +328,11 @@ func (p *Participant) serve(ctx context.Context, channel *amqp.Channel, deliveri
 // processKept acks it, or returns when the context has ended or the channel is closed. Whatever else fails, the delivery is kept: given back, all
 // that is not acked would count as delivered once more, of 50 times.
 func (p *Participant) processKept(ctx context.Context, channel *amqp.Channel, m amqp.Delivery, acked func()) error {
+	// What a policy or another client has parked is processed; once, because that queue counts no deliveries.
+	why, isDead := m.Headers["x-first-death-reason"]
+	isParked, isLimit := acked == nil, m.Redelivered || !isDead || why == "delivery_limit"
 	for tries := 0; ctx.Err() == nil && !channel.IsClosed(); tries++ {
-		if _, err := p.Process(ctx, m, acked == nil); err == nil {
+		if _, err := p.Process(ctx, m, isParked && isLimit); err == nil {
 			if acked != nil {
 				defer acked()
 			}

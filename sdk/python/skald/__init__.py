@@ -28,6 +28,7 @@ __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze",
 
 log = logging.getLogger("skald")
 
+WHY = "x-first-death-reason"  # why the broker has moved it to `skald.SERVICE.parked`
 CONTENDED_MAX, LOST_MAX, IDLE_MAX = 50, 5, 30  # in a row, before they count as an attempt of the step; seconds of silence in a transaction
 
 # A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
@@ -75,7 +76,7 @@ class Message:
     body: bytes
     message_id: str = ""
     content_type: str = "application/json"
-    given_up: bool = False  # the broker has stopped delivering it: it came from the queue `skald.SERVICE.parked`
+    given_up: bool = False  # the broker has stopped delivering it: it came from the queue `skald.SERVICE.parked`, by the delivery limit
 
 
 @dataclass(frozen=True)
@@ -309,8 +310,11 @@ class Participant:
             self._expect_queues(channel)
 
             def handle(channel: Any, method: Any, properties: Any, body: bytes) -> None:
-                if self._process_kept(Message(properties.type or "", properties.headers or {}, body, properties.message_id or "",
-                                              properties.content_type or "application/json", method.consumer_tag == "given-up"), broker, lane):
+                headers = properties.headers or {}
+                # What a policy or another client has put there is processed; once, because that queue counts no deliveries.
+                given_up = method.consumer_tag == "given-up" and (method.redelivered or headers.get(WHY, "delivery_limit") == "delivery_limit")
+                if self._process_kept(Message(properties.type or "", headers, body, properties.message_id or "",
+                                              properties.content_type or "application/json", given_up), broker, lane):
                     channel.basic_ack(method.delivery_tag)
                     acked.add(method.consumer_tag)
 

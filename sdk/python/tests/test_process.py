@@ -63,9 +63,9 @@ class Process:
         self.process.kill()
         self.process.wait()
 
-    def send(self, number: int | str, headers: Mapping[Any, Any] = {}) -> None:
+    def send(self, number: int | str, headers: Mapping[Any, Any] = {}, exchange: str = "skald") -> None:
         m = message("pay-out", 4, key=number if isinstance(number, str) else f"k{number}")
-        self.channel.basic_publish("skald", "payments", m.body, pika.BasicProperties(
+        self.channel.basic_publish(exchange, "payments", m.body, pika.BasicProperties(
             type=m.type, message_id=m.message_id, headers={**m.headers, **headers}, content_type="application/json", delivery_mode=2))
 
     def queue(self) -> Any:
@@ -100,6 +100,17 @@ def test_a_process_takes_what_comes_is_killed_and_ends_when_told(shop: Shop) -> 
     wait_for(lambda: shop.cents == 80)
     p.end()
     assert (shop.cents, shop.one("SELECT count(*) FROM skald.idempotency")) == (80, 20)
+
+
+def test_what_a_policy_has_parked_is_processed_and_what_came_too_often_is_not(shop: Shop) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    for number, why in enumerate(("expired", "delivery_limit")):
+        p.send(number, {"x-first-death-reason": why}, "skald.parked")
+    wait_for(lambda: shop.cents == 99 and shop.one("SELECT count(*) FROM skald.parked") == 1)
+    p.end()
+    assert shop.one("SELECT reason || ' ' || key FROM skald.parked") == "delivery_limit k1"
 
 
 def test_what_kills_a_process_takes_no_other_delivery_along(shop: Shop) -> None:

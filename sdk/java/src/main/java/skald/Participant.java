@@ -217,7 +217,7 @@ public final class Participant implements AutoCloseable {
                     // It ends, and what is not acked comes again. Without asking first, the lanes of a backlog would never be idle together.
                     if (stopped.isDone() || failed.isDone() || !working.tryAcquire()) return;
                     try {
-                        if (!processKept(delivery, givenUp, failed)) return;
+                        if (!processKept(delivery, givenUp && isLimit(delivery), failed)) return;
                         channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
                         if (!givenUp) acked.complete(null);
                     } catch (Exception error) {
@@ -234,6 +234,13 @@ public final class Participant implements AutoCloseable {
         } finally {
             threads.shutdown();
         }
+    }
+
+    /** What a policy or another client has put into the parked queue is processed; once, because that queue counts no deliveries. */
+    static boolean isLimit(Delivery message) {
+        var headers = message.getProperties().getHeaders();
+        Object why = headers == null ? null : headers.get("x-first-death-reason");
+        return message.getEnvelope().isRedeliver() || why == null || why.toString().equals("delivery_limit");
     }
 
     /** False: told to stop, or there is no broker to be told. Whatever else fails, it is kept: given back, all that is not acked would count as

@@ -121,6 +121,21 @@ class ProcessTest extends Shop {
     }
 
     @Test
+    void whatAPolicyHasParkedIsProcessedAndWhatCameTooOftenIsNot() throws Exception {
+        try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
+            Process process = started(ProcessBuilder.Redirect.DISCARD);
+            for (String why : List.of("expired", "delivery_limit")) {
+                Delivery m = message("pay-out", 4, why, body, false, "x-first-death-reason", why);
+                channel.basicPublish("skald.parked", "payments", m.getProperties(), m.getBody());
+            }
+            waitFor(() -> one("SELECT (SELECT cents FROM wallet) - count(*) FROM skald.parked").equals("98"));
+            process.destroy();
+            assertEquals(0, process.waitFor());
+            assertEquals("delivery_limit delivery_limit", one("SELECT reason || ' ' || key FROM skald.parked"));
+        }
+    }
+
+    @Test
     void whatKillsAProcessTakesNoOtherDeliveryAlong() throws Exception {
         try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
             Process process = started(ProcessBuilder.Redirect.DISCARD, 4);
