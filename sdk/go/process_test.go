@@ -118,6 +118,7 @@ func TestWhatAPolicyHasParkedIsProcessedAndWhatCameTooOftenIsNot(t *testing.T) {
 	for _, why := range []string{"expired", "delivery_limit"} {
 		m := message("pay-out", 4, why)
 		m.Headers["x-first-death-reason"] = why
+		m.Headers["x-port"], m.Headers["x-size"] = uint16(1), uint32(2) // as a client for .NET writes them
 		if err := p.channel.PublishWithContext(ctx, "skald.parked", "payments", false, false,
 			amqp.Publishing{Type: m.Type, MessageId: m.MessageId, Headers: m.Headers, Body: m.Body}); err != nil {
 			t.Fatal(err)
