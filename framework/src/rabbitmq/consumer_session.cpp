@@ -172,7 +172,8 @@ void consumer_session::record(content arrived)
     bool const is_parked = from == nullptr;
     if (is_parked) {
         // What came there for a reason other than too many deliveries (a policy, another client that rejected it, a
-        // message that was sent there) is processed as usual; once, because that queue counts no deliveries.
+        // message that was sent there) is processed as usual; once, because that queue has no limit of deliveries that
+        // parks it again (RabbitMQ 4 gives it one of 20, which drops it: docs/operations.md).
         auto const& why = arrived.properties.left_by;
         delivery.given_up = why == "delivery_limit" || arrived.redelivered;
         if (why != "delivery_limit") dead_lettered_ = why.empty() ? "unknown" : why;
