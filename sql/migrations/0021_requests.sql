@@ -41,6 +41,8 @@ BEGIN
     IF refusal IS NULL AND (key = '' OR parts[2] !~
        '^(?:; *[a-z*][a-z*0-9_.-]*(?:=(?:"(?:[^"\\]|\\["\\])*"|[^",;\\ ]+))?)*$') THEN
         refusal := 'The Idempotency-Key header must hold one key and nothing else.';
+    ELSIF refusal IS NULL AND key IN ('.', '..') THEN
+        refusal := 'The Idempotency-Key may be neither . nor .., which no client can ask for in a path.';
     ELSIF refusal IS NULL AND octet_length(key) > 180 THEN refusal := 'The Idempotency-Key is longer than 180 bytes.';
     END IF;
     IF refusal IS NOT NULL THEN key := NULL; END IF;

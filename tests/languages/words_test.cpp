@@ -1,5 +1,6 @@
 // What the SQL for participants says to whoever calls it wrongly, and which JSON it accepts.
 #include "core/backoff.hpp"
+#include "entry/idempotency_key.hpp"
 #include "languages/cases.hpp"
 #include "support/database.hpp"
 
@@ -140,6 +141,25 @@ TEST_CASE("the longest wait of a retry is that of the C++")
         core::backoff const waits{std::chrono::milliseconds{first}, std::chrono::milliseconds{longest}};
         CHECK(tx.exec_params("SELECT skald.longest_wait($1, $2, $3)", first, longest, failures)[0][0]
                   .as<std::int64_t>() == waits.ceiling(static_cast<int>(failures)).count());
+    }
+}
+
+TEST_CASE("the SQL takes the Idempotency-Keys that the C++ takes, and refuses others in its words")
+{
+    database const db{this_service};
+    pqxx::connection c{db.url()};
+    pqxx::nontransaction tx{c};
+    std::string const longest(180, 'k');
+    for (std::string const& header :
+         {std::string{}, std::string{"k"}, std::string{"\"k\";v=1"}, std::string{"k, l"}, std::string{"\"k"},
+          std::string{"\"\""}, std::string{"."}, std::string{".."}, std::string{"\".\""}, std::string{"\"..\";v=1"},
+          std::string{"..."}, std::string{".k"}, longest, longest + 'k'}) {
+        auto const parsed = entry_detail::parse_idempotency_key(header);
+        auto const seen = tx.exec_params(
+            "SELECT coalesce(key, ''), coalesce(refusal, '') FROM skald.read_request_key(ARRAY[$1::text])", header)[0];
+        CAPTURE(header);
+        CHECK(seen[0].c_str() == parsed.value);
+        CHECK(seen[1].c_str() == parsed.refusal);
     }
 }
 
