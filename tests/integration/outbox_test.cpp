@@ -82,6 +82,30 @@ TEST_CASE("a row whose COMMIT did not wait for the standbys is taken only after 
     CHECK(keys(relay.take(10)) == "early ");
 }
 
+TEST_CASE("while the standbys are away a relay has one session that waits for them, however often it asks")
+{
+    database const db;
+    db.run(enqueue("early"));
+    auto impatient = options(db);
+    impatient.statement_timeout = impatient.commit_timeout = 500ms;
+    skald::postgres::postgres_outbox relay{impatient};
+    skald::test::absent_standby standby;
+    for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(relay.take(10), skald::ports::fault);
+    CHECK(skald::testing::wait_until([&] {
+        return db.one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = "
+                      "'SyncRep'") == "1";
+    }));
+    standby.reset();
+    CHECK(skald::testing::wait_until([&] {
+        try {
+            return keys(relay.take(10)) == "early ";
+        }
+        catch (skald::ports::fault const&) {  // on the connection that was cut, or slowly
+            return false;
+        }
+    }));
+}
+
 TEST_CASE("R3: a transaction that stays open for long holds no message back")
 {
     database const db;

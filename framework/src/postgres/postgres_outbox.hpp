@@ -30,12 +30,14 @@ private:
     auto guarded(Work work);
     void connect();
     void commit_taken();
+    void connect_waiter();
     void wait_until_replicated();
 
     connection_options options_;
     std::shared_ptr<low_water> mark_;
     std::unique_ptr<connection> connection_;
     std::unique_ptr<connection> waiter_;  // where commits wait for standbys
+    int waits_{};                         // the server's process of the last one; 0: none was made
     bool in_transaction_{};
     std::size_t taken_{};  // in that transaction
 };
