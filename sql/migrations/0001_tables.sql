@@ -207,11 +207,13 @@ CREATE TABLE skald.outbox (
     CONSTRAINT destination_fits_a_routing_key CHECK (octet_length(destination) BETWEEN 1 AND 255),
     CONSTRAINT content_type_fits_the_wire CHECK (octet_length(content_type) <= 255),
     CONSTRAINT payload_is_at_most_1_mib CHECK (octet_length(payload) <= 1048576),
-    -- What a message handler may get, with what Skald adds when it sends that again. They are counted where they could be too large only.
+    -- What framework/src/transports/message_limits.cpp lets out, with the signature that a relay adds; and so whatever a message handler may
+    -- get, with what Skald adds when it sends that again. They are counted where they could be too large only.
     CONSTRAINT headers_are_an_object_that_can_be_sent
         CHECK (CASE WHEN jsonb_typeof(headers) <> 'object' THEN false
                     WHEN octet_length(headers::text) <= 65536 THEN true
-                    ELSE skald.header_bytes(headers) <= 128512 END),
+                    ELSE skald.header_bytes(headers) + octet_length(idempotency_key) + octet_length(type) + octet_length(content_type)
+                         <= 128927 END),
     CONSTRAINT if_unrouted_is_known CHECK (if_unrouted IN ('keep', 'drop'))
 );
 -- Without the id: while a snapshot is held the table is full of dead rows and counts as empty, all plans cost the same, and a row is then

@@ -3,8 +3,10 @@
 #include "support/server_setting.hpp"
 #include "support/stepped_services.hpp"
 
+#include "core/signature.hpp"
 #include "runtime/publish_loop.hpp"
 #include "runtime/table_source.hpp"
+#include "transports/message_limits.hpp"
 
 #include <doctest/doctest.h>
 
@@ -104,6 +106,24 @@ TEST_CASE("while the standbys are away a relay has one session that waits for th
             return false;
         }
     }));
+}
+
+TEST_CASE("the outbox takes no headers that no relay could send, signed")
+{
+    database const db;
+    auto const largest = [](int bytes) {
+        return "SELECT skald.enqueue('shipping', repeat('t', 255), repeat('i', 255), '{}', jsonb_build_object('h', "
+               "repeat('x', " +
+               std::to_string(bytes) + ")), content_type => repeat('c', 255))";
+    };
+    db.run(largest(128'155));
+    CHECK_THROWS_WITH(db.run(largest(128'156)), doctest::Contains("headers_are_an_object_that_can_be_sent"));
+    skald::postgres::postgres_outbox relay{options(db)};
+    auto rows = relay.take(10);
+    REQUIRE(rows.size() == 1);
+    skald::core::key_ring const keys{{skald::core::signing_key::parse(std::string(64, 'a')).value()}};
+    keys.sign(rows[0].message);
+    CHECK(skald::transports::why_never_sent(rows[0].message) == "");
 }
 
 TEST_CASE("R3: a transaction that stays open for long holds no message back")
