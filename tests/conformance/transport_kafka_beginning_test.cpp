@@ -5,6 +5,8 @@
 #include "kafka/administration.hpp"
 #include "kafka/progress.hpp"
 
+#include <librdkafka/rdkafka_mock.h>
+
 using namespace skald::test;
 namespace ports = skald::ports;
 namespace kafka = skald::kafka_detail;
@@ -70,6 +72,34 @@ TEST_CASE("a group that was forgotten is told all its partitions at once, and fr
     auto const seen = kafka::inspector{f.options(), who}.look();
     CHECK(seen.lost.find("has no offset in partitions 0, 1 of " + topic) != std::string::npos);
     CHECK(seen.lost_remedy.find("--to-datetime " + since) != std::string::npos);
+}
+
+TEST_CASE("that a group is lost is said although another topic has no leader")
+{
+    // librdkafka's own double: a real node alone has a leader for all of its partitions, or for none. It finds no record
+    // by its time, which is what a Kafka says of a partition of old ones.
+    kafka::listener nobody;
+    kafka::client has_double{RD_KAFKA_PRODUCER, {{"test.mock.num.brokers", "1"}}, nobody};
+    auto* const cluster = rd_kafka_handle_mock_cluster(has_double.raw());
+    REQUIRE(cluster != nullptr);
+    for (auto const* topic : {"skald.payments", "theirs"})
+        REQUIRE(rd_kafka_mock_topic_create(cluster, topic, 1, 1) == RD_KAFKA_RESP_ERR_NO_ERROR);
+    recording_logger log;
+    kafka::options options;
+    options.brokers = rd_kafka_mock_cluster_bootstraps(cluster);
+    kafka::kafka_transport transport{options, log};
+    auto const publisher = transport.open_publisher();
+    REQUIRE(publisher->available());
+    REQUIRE(all_confirmed(publish(*publisher, batch({message_for("payments")}))));
+    rd_kafka_mock_partition_set_leader(cluster, "theirs", 0, -1);
+    ports::subscriber who{"payments", 10};
+    who.handlers = {{"entered", 10, {{.routing_key = "", .exchange = "theirs"}}}};
+    auto const refused = transport.subscribe(who);
+    CHECK(wait_until([&] {
+        refused->take(1, 20ms);
+        return log.has("has no offset in partition 0 of skald.payments");
+    }));
+    CHECK_MESSAGE(log.has("--topic skald.payments:0 --reset-offsets"), log.lines());
 }
 
 TEST_CASE("what Kafka deleted before anybody read it is said, and what is left is read")

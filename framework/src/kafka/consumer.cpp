@@ -165,7 +165,7 @@ void consumer::open(rd_kafka_topic_partition_t& one)
     if (!is_known) {
         lost_place const none{settings_.who, settings_.guarded};
         constexpr std::chrono::milliseconds within{answer_within_ms};
-        if (low < high && none.has_forgotten(client_, place_of(one), low, within)) refuse_to_guess();
+        if (low < high && none.has_forgotten(client_, place_of(one), low, within)) refuse_to_guess(place_of(one));
         one.offset = low;
     }
     progress done{one.offset, is_known ? text : ""};
@@ -193,28 +193,32 @@ void consumer::say_what_was_deleted(rd_kafka_topic_partition_t const& one, std::
 }
 
 // Of all that the service reads, also where others have the partition: an operator says it once.
-void consumer::refuse_to_guess()
+void consumer::refuse_to_guess(place const& met)
 {
     constexpr std::chrono::milliseconds within{answer_within_ms};
     auto topics = routes_.own_topics();
     topics.insert(topics.end(), routes_.foreign_topics().begin(), routes_.foreign_topics().end());
     lost_place all{settings_.who, settings_.guarded};
-    for (auto const& topic : topics) {
-        topic_ptr const asked{rd_kafka_topic_new(client_.raw(), topic.c_str(), nullptr)};
-        auto const told = client_.metadata(false, within, asked.get());
-        auto const count = told->topic_cnt == 1 ? told->topics[0].partition_cnt : 0;
-        if (count == 0) continue;
-        auto const list = make_list(count);
-        for (int i = 0; i < count; ++i) rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), i);
-        check(rd_kafka_committed(client_.raw(), list.get(), answer_within_ms), "asking for what is done");
-        for (auto const& one : all_of(*list)) {
-            auto const [low, high] = client_.extent_of(place_of(one), within);
-            bool const is_known = one.offset >= 0 && one.offset <= high;
-            if (!is_known && low < high && all.has_forgotten(client_, place_of(one), low, within))
-                all.add(place_of(one));
+    all.add(met);
+    for (auto const& topic : topics) try {
+            topic_ptr const asked{rd_kafka_topic_new(client_.raw(), topic.c_str(), nullptr)};
+            auto const told = client_.metadata(false, within, asked.get());
+            auto const list = make_list();
+            for (int i = 0; told->topic_cnt == 1 && i < told->topics[0].partition_cnt; ++i)
+                if (auto const& one = told->topics[0].partitions[i]; one.leader >= 0)
+                    rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), one.id);
+            if (list->cnt == 0) continue;
+            check(rd_kafka_committed(client_.raw(), list.get(), answer_within_ms), "asking for what is done");
+            for (auto const& one : all_of(*list)) {
+                auto const [low, high] = client_.extent_of(place_of(one), within);
+                bool const is_known = one.offset >= 0 && one.offset <= high;
+                if (!is_known && low < high && all.has_forgotten(client_, place_of(one), low, within))
+                    all.add(place_of(one));
+            }
         }
-    }
-    if (all.empty()) throw client_lost{"where the group is changes just now: it is asked again"};
+        catch (kafka_error const&) {
+            continue;  // what can't be asked now hides nothing of the others
+        }
     throw client_lost{all.why() + ". S" + all.remedy(client_.brokers()).substr(1)};
 }
 

@@ -110,7 +110,7 @@ private:
     void open(rd_kafka_topic_partition_t& one);
     void ask_for_missing(place const& where, std::int64_t from, std::int64_t to);
     void say_what_was_deleted(rd_kafka_topic_partition_t const& one, std::int64_t low);
-    [[noreturn]] void refuse_to_guess();
+    [[noreturn]] void refuse_to_guess(place const& met);
     void leave();
     bool is_drained() const;
     void forget(place const& where);

@@ -8,7 +8,7 @@
 namespace skald::kafka_detail {
 namespace {
 
-std::string listed(std::vector<std::int32_t> const& numbers, char const* between)
+std::string listed(std::set<std::int32_t> const& numbers, char const* between)
 {
     std::string all;
     for (auto const one : numbers) all += (all.empty() ? "" : between) + std::to_string(one);

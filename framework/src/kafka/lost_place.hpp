@@ -6,8 +6,8 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <string>
-#include <vector>
 
 namespace skald::kafka_detail {
 
@@ -23,7 +23,7 @@ public:
     /// have run, and nobody knows. Throws kafka_error.
     bool has_forgotten(client& with, place const& where, std::int64_t low, std::chrono::milliseconds timeout) const;
 
-    void add(place const& where) { where_[where.first].push_back(where.second); }
+    void add(place const& where) { where_[where.first].insert(where.second); }
     bool empty() const { return where_.empty(); }
 
     std::string why() const;
@@ -34,7 +34,7 @@ public:
 private:
     std::string service_;
     std::chrono::sys_time<std::chrono::milliseconds> since_;  // what is younger is guarded
-    std::map<std::string, std::vector<std::int32_t>> where_;  // by topic
+    std::map<std::string, std::set<std::int32_t>> where_;     // by topic
 };
 
 }  // namespace skald::kafka_detail
