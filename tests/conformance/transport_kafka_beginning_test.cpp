@@ -74,10 +74,25 @@ TEST_CASE("a group that was forgotten is told all its partitions at once, and fr
     CHECK(seen.lost_remedy.find("--to-datetime " + since) != std::string::npos);
 }
 
+TEST_CASE("a topic that no process reads any more does not make a group that goes on a lost one")
+{
+    kafka_fixture f;
+    auto const service = f.service(), theirs = "theirs-" + service;
+    f.make_topic(theirs);
+    f.write(theirs, "key", {}, "body", days{31});
+    ports::subscriber who{service, 10};
+    who.handlers = {{"removed", 10, {{.routing_key = "", .exchange = theirs}}}};
+    kafka::inspector look{f.options(), who};
+    CHECK(look.look().lost.find("has no offset in partition 0 of " + theirs) != std::string::npos);
+    auto const goes_on = f.transport().subscribe({service, 10});
+    CHECK(wait_until([&] { return look.look().unread == std::vector{theirs}; }));
+    CHECK(look.look().lost == "");
+}
+
 TEST_CASE("that a group is lost is said although another topic has no leader")
 {
-    // librdkafka's own double: a real node alone has a leader for all of its partitions, or for none. It finds no record
-    // by its time, which is what a Kafka says of a partition of old ones.
+    // librdkafka's own double: a real node alone has a leader for all of its partitions, or for none. It finds no
+    // record by its time, which is what a Kafka says of a partition of old ones.
     kafka::listener nobody;
     kafka::client has_double{RD_KAFKA_PRODUCER, {{"test.mock.num.brokers", "1"}}, nobody};
     auto* const cluster = rd_kafka_handle_mock_cluster(has_double.raw());

@@ -8,9 +8,11 @@
 
 #include "kafka/administration.hpp"
 #include "kafka/operator_commands.hpp"
+#include "kafka/record.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 
 namespace skald::tools {
@@ -66,6 +68,29 @@ finding judge_group(kafka_detail::inspection const& seen, postgres::ownership co
     return {"group", health::ok, means, ""};
 }
 
+bool is_bound_to(ports::handler_queue const& handler, std::string const& topic)
+{
+    return std::ranges::any_of(handler.bindings, [&](auto const& one) {
+        return topic == (one.exchange == "skald" ? kafka_detail::topic_of(one.routing_key) : one.exchange);
+    });
+}
+
+// The rows of removed handlers stay, and Kafka forgets where the group was in what it does not read any more.
+void examine_removed(kafka_detail::inspection const& seen, expected const& at_broker, findings& found)
+{
+    for (auto const& topic : seen.unread)
+        for (auto const& one : at_broker.handlers)
+            if (is_bound_to(one, topic))
+                found.push_back(
+                    {"handler " + one.handler, health::warning,
+                     fmt::format("no process that runs reads {}, and skald.{} has no place in it any more", topic,
+                                 at_broker.owner.service),
+                     fmt::format("if no version of the service has this handler any more, delete its row: `DELETE FROM "
+                                 "skald.handler WHERE handler = '{}'`; if one has, say where it is to begin before it "
+                                 "starts (docs/kafka.md, \"A group that has lost its place\")",
+                                 one.handler)});
+}
+
 }  // namespace
 
 std::vector<std::string> make_kafka_topics(config const& settings, ports::subscriber const& who)
@@ -99,6 +124,7 @@ try {
     if (owner.service.empty()) return;
     for (auto const& one : seen.topics) examine_topic(one, settings, seen.brokers, found);
     found.push_back(judge_group(seen, owner, settings));
+    examine_removed(seen, at_broker, found);
 }
 catch (configuration_error const& error) {
     found.push_back({"broker", health::problem, error.what(), "correct the setting"});

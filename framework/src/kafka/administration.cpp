@@ -145,11 +145,13 @@ inspection inspector::look_once()
     lost_place lost{who_, guarded_};
     for (auto& topic : seen.topics)
         if (topic.partitions > 0 && topic.leaderless == 0) look_at(topic, seen, lost);
+    // Of a topic that no process reads any more Kafka forgets where the group was, and the others go on. While a group
+    // is dividing its work, none of its members has any.
+    if (auto const read = look_at_members(seen); !read.empty()) seen.unread = lost.keep_only(read);
     if (!lost.empty()) {
         seen.lost = lost.why();
         seen.lost_remedy = lost.remedy(client_.brokers());
     }
-    seen.members = count_members();
     read_properties(seen.topics);
     return seen;
 }
@@ -203,7 +205,8 @@ void inspector::read_properties(std::vector<topic_inspection>& topics)
 }
 
 // Of the group's coordinator alone: rd_kafka_list_groups() asks every broker, and fails with the one that is away.
-int inspector::count_members()
+// Returns the topics that they read.
+std::set<std::string> inspector::look_at_members(inspection& seen)
 {
     constexpr auto doing = "asking who consumes";
     auto const limit = left();
@@ -216,13 +219,20 @@ int inspector::count_members()
     std::size_t count = 0;
     auto const* const* const groups = rd_kafka_DescribeConsumerGroups_result_groups(
         rd_kafka_event_DescribeConsumerGroups_result(answer.get()), &count);
-    int members = 0;
+    std::set<std::string> read;
     for (auto const* const one : std::span{groups, count}) {
         if (auto const* const error = rd_kafka_ConsumerGroupDescription_error(one); error != nullptr)
             check(rd_kafka_error_code(error), doing);
-        members += static_cast<int>(rd_kafka_ConsumerGroupDescription_member_count(one));
+        auto const members = rd_kafka_ConsumerGroupDescription_member_count(one);
+        seen.members += static_cast<int>(members);
+        for (std::size_t i = 0; i < members; ++i) {
+            auto const* const has = rd_kafka_MemberAssignment_partitions(
+                rd_kafka_MemberDescription_assignment(rd_kafka_ConsumerGroupDescription_member(one, i)));
+            if (has == nullptr) continue;
+            for (auto const& part : std::span{has->elems, static_cast<std::size_t>(has->cnt)}) read.insert(part.topic);
+        }
     }
-    return members;
+    return read;
 }
 
 std::vector<std::string> provision(options const& settings, ports::subscriber const& who)

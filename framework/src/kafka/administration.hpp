@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct inspection
     std::vector<topic_inspection> topics;
     std::string lost;         // why no process of the service takes anything: the group has lost its place; and then
     std::string lost_remedy;  // what to do
+    std::vector<std::string> unread{};  // where it has lost it, and no process reads any more: a handler was removed
 };
 
 /// One look after the other, on one connection. Makes nothing.
@@ -54,7 +56,7 @@ private:
     inspection look_once();
     void look_at(topic_inspection& topic, inspection& seen, lost_place& lost);
     void read_properties(std::vector<topic_inspection>& topics);
-    int count_members();
+    std::set<std::string> look_at_members(inspection& seen);
     std::chrono::milliseconds left() const;
 
     ports::subscriber who_;

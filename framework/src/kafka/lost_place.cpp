@@ -43,6 +43,15 @@ bool lost_place::has_forgotten(client& with, place const& where, std::int64_t lo
     return young.offset == RD_KAFKA_OFFSET_END || young.offset > low;
 }
 
+std::vector<std::string> lost_place::keep_only(std::set<std::string> const& topics)
+{
+    std::vector<std::string> others;
+    for (auto const& [topic, partitions] : where_)
+        if (!topics.contains(topic)) others.push_back(topic);
+    for (auto const& one : others) where_.erase(one);
+    return others;
+}
+
 std::string lost_place::why() const
 {
     std::string all;

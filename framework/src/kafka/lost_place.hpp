@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace skald::kafka_detail {
 
@@ -24,6 +25,10 @@ public:
     bool has_forgotten(client& with, place const& where, std::int64_t low, std::chrono::milliseconds timeout) const;
 
     void add(place const& where) { where_[where.first].insert(where.second); }
+
+    /// Leaves out the topics that are not in there, and returns them.
+    std::vector<std::string> keep_only(std::set<std::string> const& topics);
+
     bool empty() const { return where_.empty(); }
 
     std::string why() const;
