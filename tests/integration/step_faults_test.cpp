@@ -1,6 +1,7 @@
 // A step that does what it must not, or whose database fails under it: nothing of it remains, or nothing is lost.
 #include "support/busy_depot.hpp"
 #include "support/kit_depot.hpp"
+#include "support/required.hpp"
 
 #include <skald/testing/wait_until.hpp>
 
@@ -146,17 +147,36 @@ TEST_CASE("commit() on the step's transaction object commits nothing")
     CHECK(d.effects() == "pack, undo pack");
 }
 
+// Its commit() told the server nothing, and so does that of another database's: neither has ended the transaction.
+TEST_CASE("a step that uses a transaction object after its commit() fails, and nothing of it remains")
+{
+    for (bool const of_another : {false, true}) {
+        CAPTURE(of_another);
+        kit_depot d;
+        pqxx::connection other{skald::test::required("DATABASE_URL")};
+        d.weigh = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+            note(ctx, "weigh");
+            pqxx::work own{other};
+            auto& used = of_another ? static_cast<pqxx::transaction_base&>(own) : ctx.tx();
+            used.commit();
+            used.exec("SELECT 1");
+            return skald::done();
+        };
+        d.go();
+        CHECK(d.effects() == "pack, undo pack");
+        CHECK(d.record("weigh").starts_with("rejected"));
+        CHECK(d.parked() == "");
+    }
+}
+
 TEST_CASE("a step that runs COMMIT itself is found out: parked, the saga stuck, nothing goes on")
 {
-    for (auto const& [by_object, then_throws] :
-         std::vector<std::pair<bool, bool>>{{false, false}, {false, true}, {true, false}}) {
-        CAPTURE(by_object);
+    for (bool const then_throws : {false, true}) {
         CAPTURE(then_throws);
         kit_depot d;
         d.weigh = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
             note(ctx, "weigh");
-            if (!by_object) ctx.tx().exec("COMMIT");
-            else ctx.tx().commit(), ctx.tx().exec("SELECT 1");  // alone it does nothing
+            ctx.tx().exec("COMMIT");
             if (then_throws) throw std::runtime_error{"after COMMIT"};
             return skald::done();
         };

@@ -83,12 +83,12 @@ catch (pqxx::in_doubt_error const& error) {
 catch (pqxx::sql_error const& error) {
     return classify_state(state_of(error), said(error));
 }
-// Of an object that the step has closed: the server's transaction is open as before.
+// Of an object that the step has closed: ctx.tx(), by which the server was told nothing, or one of another database.
 catch (pqxx::usage_error const& error) {
     bool const is_closed = std::string_view{error.what()}.find("already closed") != std::string_view::npos;
     if (!is_closed) return {fault_kind::broken, error.what()};
-    return {fault_kind::transaction_ended,
-            "ctx.tx() was committed or aborted: leave that out, Skald does it (" + said(error) + ')'};
+    return {fault_kind::broken,
+            said(error) + " (if that is ctx.tx(), leave its commit() or abort() out: Skald ends the transaction)"};
 }
 catch (std::exception const& error) {
     return {fault_kind::broken, error.what()};
