@@ -115,6 +115,7 @@ TEST_CASE("that a group is lost is said although another topic has no leader")
         return log.has("has no offset in partition 0 of skald.payments");
     }));
     CHECK_MESSAGE(log.has("--topic skald.payments:0 --reset-offsets"), log.lines());
+    CHECK_MESSAGE(log.has("with TLS or SASL, add `--command-config FILE`"), log.lines());
 }
 
 TEST_CASE("what Kafka deleted before anybody read it is said, and what is left is read")

@@ -71,7 +71,7 @@ std::string lost_place::remedy(std::string const& brokers) const
     return "stop all processes of this service, and say where to begin, no earlier than at this time (UTC): " +
            group_command(brokers, service_,
                          topics + "--reset-offsets --to-datetime " + as_datetime(since_) + " --execute") +
-           " (docs/kafka.md, \"A group that has lost its place\")";
+           " (docs/kafka.md, \"A group that has lost its place\"; " + with_tls_or_sasl + ")";
 }
 
 }  // namespace skald::kafka_detail

@@ -17,6 +17,9 @@ inline std::string group_command(std::string const& brokers, std::string const& 
     return tool_command("kafka-consumer-groups.sh", brokers, "--group skald." + service + ' ' + rest);
 }
 
+/// What else they need, on a cluster that asks who one is.
+inline constexpr char const* with_tls_or_sasl = "with TLS or SASL, add `--command-config FILE`";
+
 /// Where the group of the service is `database`'s, and this process has another.
 inline std::string belongs_to_another(std::string const& service, std::string const& database)
 {
@@ -30,7 +33,8 @@ inline std::string remedy_of_another(std::string const& brokers, std::string con
            "service, and: " +
            group_command(brokers, service, "--all-topics --reset-offsets --to-current --execute") +
            "; never delete the group: what is in its topics, up to SKALD_RETENTION_DAYS, would run again "
-           "(docs/kafka.md, \"A new database for an old group\")";
+           "(docs/kafka.md, \"A new database for an old group\"; " +
+           with_tls_or_sasl + ")";
 }
 
 }  // namespace skald::kafka_detail
