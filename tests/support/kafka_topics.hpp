@@ -1,4 +1,5 @@
-// Removes topics, so that nothing is left of an earlier run: no record, and nothing that a group has committed.
+// Removes topics, so that nothing is left of an earlier run: no record, and nothing that a group has committed. And
+// changes what they are.
 #pragma once
 
 #include "kafka/client.hpp"
@@ -37,6 +38,24 @@ inline void delete_topics(std::string const& brokers, std::vector<std::string> c
         if (std::ranges::none_of(names, [&](auto const& one) { return std::ranges::find(all, one) != all.end(); }))
             return;
     throw std::runtime_error{"Kafka has not deleted its topics in time"};
+}
+
+/// Sets that property of a topic, and all its others to their defaults. Throws std::runtime_error.
+inline void set_alone(std::string const& brokers, std::string const& topic, char const* property,
+                      std::string const& value)
+{
+    namespace kafka = kafka_detail;
+    using resource_ptr = std::unique_ptr<rd_kafka_ConfigResource_t, kafka::destroyer<rd_kafka_ConfigResource_destroy>>;
+    kafka::listener nobody;
+    kafka::client any{RD_KAFKA_PRODUCER, {{"bootstrap.servers", brokers}}, nobody};
+    resource_ptr const owned{rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str())};
+    rd_kafka_ConfigResource_set_config(owned.get(), property, value.c_str());
+    auto* wanted = owned.get();
+    kafka::queue_ptr const answers{rd_kafka_queue_new(any.raw())};
+    rd_kafka_AlterConfigs(any.raw(), &wanted, 1, nullptr, answers.get());
+    kafka::event_ptr const answer{rd_kafka_queue_poll(answers.get(), 30'000)};
+    if (!answer || rd_kafka_event_error(answer.get()) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        throw std::runtime_error{"Kafka alters no topics"};
 }
 
 }  // namespace skald::test

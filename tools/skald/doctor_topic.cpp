@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -104,15 +105,19 @@ void examine_replicas(topic_inspection const& topic, config const& settings, int
                 say.set(fmt::format("min.insync.replicas={}", topic.replicas - 1)));
 }
 
-// A record that is deleted before it was consumed is a lost message, and nobody would know.
-void examine_retention(topic_findings& say)
+// A record that is deleted before it was consumed is a lost message, and nobody would know. And of what the guard
+// recognizes, a group that is set back is to get all.
+void examine_retention(topic_findings& say, int retention_days)
 {
-    if (auto const ms = say.number("retention.ms").value_or(-1); ms >= 0)
+    std::chrono::milliseconds const least = std::chrono::days{retention_days + 7};
+    if (auto const ms = say.number("retention.ms").value_or(-1); ms >= 0 && ms < least.count())
         say.add(health::warning,
-                fmt::format("deletes records after {:.1f} hours, whether or not they were consumed",
-                            static_cast<double>(ms) / 3'600'000),
-                "that must be longer than the service may ever be down or behind; otherwise " +
-                    say.set("retention.ms=-1"));
+                fmt::format("deletes records after {:.1f} days, whether or not they were consumed: sooner than "
+                            "SKALD_RETENTION_DAYS ({}) and a week",
+                            static_cast<double>(ms) / 86'400'000, retention_days),
+                "that must be longer than the service may ever be down or behind: " +
+                    say.set(fmt::format("retention.ms={}", least.count())) +
+                    ", or more (docs/kafka.md, \"When topics grow too large\")");
     if (auto const bytes = say.number("retention.bytes").value_or(-1); bytes >= 0)
         say.add(health::warning,
                 fmt::format("deletes records of a partition beyond {} bytes, whether or not they were consumed", bytes),
@@ -163,7 +168,7 @@ void examine_topic(topic_inspection const& topic, config const& settings, int br
     if (topic.properties.empty())
         say.add(health::warning, "this user may not read its properties: retention and the like were not compared",
                 "give the user DescribeConfigs on the topic, or look with " + say.look());
-    else examine_retention(say);
+    else examine_retention(say, settings.retention_days);
     if (!say.said())
         say.add(health::ok,
                 fmt::format("{} partitions, {} replicas, min.insync.replicas {}, nothing is deleted unread",

@@ -105,6 +105,17 @@ TEST_CASE("a service that may make no topics starts after `skald migrate --topic
     auto const idle = run_skald(variables, {"doctor", "--json"});
     CHECK_MESSAGE(idle.check("group").find("warning: skald.payments: 0 messages wait") == 0, idle.text);
     CHECK(idle.check("group").find("start the service") != std::string::npos);
+
+    // A limit: the usual SKALD_RETENTION_DAYS and a week are 37 days.
+    for (int const days : {36, 37}) {
+        set_alone(required("SKALD_KAFKA_BROKERS"), "skald.payments", "retention.ms",
+                  std::to_string(std::int64_t{days} * 86'400'000));
+        bool const is_said = wait_until([&] {  // not at once of every broker
+            auto const limited = run_skald(variables, {"doctor", "--json"}).check(topic);
+            return (limited.find("deletes records after 36.0 days") != std::string::npos) == (days == 36);
+        });
+        CHECK(is_said);
+    }
 }
 
 TEST_CASE("another database of the same service is not let in, and doctor and the relay say so")
