@@ -172,10 +172,15 @@ TEST_CASE("nothing is sent to another database than before under the same addres
     CHECK(wait_until([&] { return !publisher->available(); }));
     f.come_back();
     CHECK(wait_until([&] {
-        return !publisher->available() &&
-               publisher->last_error().find("another database than the one that this process has sent to") !=
-                   std::string::npos;
+        publisher->available();
+        return publisher->last_error().find("another database than the one that this process has sent to") !=
+               std::string::npos;
     }));
+    CHECK(publisher->available());  // its rows are tried, so that they say why not
+    auto const refused = publish(*publisher, batch({message_for(service)}));
+    CHECK(refused[0].status == publish_status::nacked);
+    CHECK_MESSAGE(refused[0].reason.find(": it is another database than") != std::string::npos, refused[0].reason);
+    CHECK(f.db().one("SELECT count(*) FROM skald.inbox") == "1");
     CHECK(all_confirmed(publish(*f.transport().open_publisher(), batch({message_for(service)}))));
 }
 

@@ -23,7 +23,8 @@ public:
 
     explicit inbox_publisher(peer_connections peers) : peers_{std::move(peers)} {}
 
-    /// Whether any of the peers can be reached: what is for the others is put off. Waits for each peer's first attempt
+    /// Whether any of the peers can be reached, or is another database than before, which its messages are to say: what
+    /// is for the others is put off. Waits for each peer's first attempt
     /// to connect, and for no later one.
     bool available() override;
 

@@ -42,6 +42,9 @@ public:
     /// The same without asking the server: it was connected when that was last known.
     bool is_connected() const { return connection_ != nullptr; }
 
+    /// Another database was found in its place when it was reached last: somebody has to put that right.
+    bool is_another() const { return !is_connected() && known_.is_another(); }
+
     /// Why not; empty if it is.
     std::string const& last_error() const { return last_error_; }
 
