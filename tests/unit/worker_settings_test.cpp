@@ -253,6 +253,37 @@ TEST_CASE("an unknown SKALD_ variable is an error that names it")
     }
 }
 
+TEST_CASE("what Kubernetes makes of a Service, and what an audit tells its command, is passed over")
+{
+    environment const others{
+        {"SKALD_SERVICE_HOST", "10.0.0.1"},
+        {"SKALD_PORT", "tcp://10.0.0.1:8090"},
+        {"SKALD_CONSOLE_SERVICE_HOST", "10.0.0.1"},
+        {"SKALD_CONSOLE_SERVICE_PORT", "8090"},
+        {"SKALD_CONSOLE_SERVICE_PORT_HTTP_ALT", "8090"},
+        {"SKALD_CONSOLE_PORT", "tcp://10.0.0.1:8090"},
+        {"SKALD_CONSOLE_PORT_8090_TCP", "tcp://10.0.0.1:8090"},
+        {"SKALD_CONSOLE_PORT_8090_TCP_PROTO", "tcp"},
+        {"SKALD_CONSOLE_PORT_8090_TCP_PORT", "8090"},
+        {"SKALD_CONSOLE_PORT_8090_TCP_ADDR", "10.0.0.1"},
+        {"SKALD_CONSOLE_PORT_53_UDP", "udp://10.0.0.1:53"},
+        {"SKALD_AUDIT_SINCE", "2026-11-01T00:00:00.000000Z"},
+        {"SKALD_AUDIT_UNTIL", "2026-11-02T00:00:00.000000Z"},
+    };
+    CHECK(complaint(others) == "");
+    for (std::string const name :
+         {"SKALD_HTTP_PORT", "SKALD_CONSOLE_PORT_TCP", "SKALD_CONSOLE_PORT_80_TCP_HOST", "SKALD_CONSOLE_PORT_80",
+          "SKALD_LANES_80_TCP", "SKALD_SERVICE_PORT_", "SKALD_console_SERVICE_HOST", "SKALD_AUDIT_SINC"})
+        CHECK(contains(complaint({{name, "8080"}}), name + " is no setting"));
+}
+
+TEST_CASE("no setting is named as Kubernetes names what it makes of a Service")
+{
+    for (auto const& s : settings())
+        for (std::string const end : {"", "_FILE"})
+            CHECK_FALSE(worker_detail::is_no_setting(std::string{s.variable} + end, "tcp://10.0.0.1:8090"));
+}
+
 TEST_CASE("failpoints are refused by a build that has none, and what is wrong with them is told by one that has")
 {
     for (std::string const name : {"SKALD_FAILPOINTS", "SKALD_FAILPOINT_TRACE"}) {

@@ -6,6 +6,7 @@
 #include <skald/errors.hpp>
 
 #include <fstream>
+#include <initializer_list>
 #include <sstream>
 #include <stdexcept>
 
@@ -72,6 +73,33 @@ setting const* find_flag(std::string_view name)
 
 constexpr std::string_view file_suffix = "_FILE";
 
+// Takes the first of `ends` that the text ends with off it.
+bool take_end(std::string_view& text, std::initializer_list<std::string_view> ends)
+{
+    for (auto const end : ends) {
+        if (!text.ends_with(end)) continue;
+        text.remove_suffix(end.size());
+        return true;
+    }
+    return false;
+}
+
+// SKALD_CONSOLE_SERVICE_HOST, _SERVICE_PORT, _SERVICE_PORT_HTTP, _PORT, _PORT_8090_TCP, _PORT_8090_TCP_ADDR: what
+// Kubernetes makes of the Service skald-console. SKALD_HTTP_PORT=8080 is nobody's but a mistake.
+bool is_service_link(std::string_view name, std::string_view value)
+{
+    if (name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != std::string_view::npos) return false;
+    constexpr std::string_view named_port = "_SERVICE_PORT_";
+    if (auto const at = name.find(named_port); at != std::string_view::npos)
+        return at + named_port.size() < name.size();
+    if (name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT")) return true;
+    if (name.ends_with("_PORT") && value.find("://") != std::string_view::npos) return true;
+    take_end(name, {"_PROTO", "_PORT", "_ADDR"});
+    if (!take_end(name, {"_TCP", "_UDP", "_SCTP"})) return false;
+    auto const last = name.find_last_not_of("0123456789");
+    return last != std::string_view::npos && last + 1 < name.size() && name.substr(0, last + 1).ends_with("_PORT_");
+}
+
 // The failpoints read these settings themselves, in builds that have failpoints.
 void check_failpoint_setting(std::string const& name, std::string const& value)
 {
@@ -89,7 +117,7 @@ void apply_variable(config& c, std::string const& name, std::string const& value
         if (auto const* s = find_variable(std::string_view{name}.substr(0, name.size() - file_suffix.size())))
             return set_unless_empty(c, *s, read_secret(name, value), name);
     if (core::is_failpoint_setting(name)) return check_failpoint_setting(name, value);
-    if (name.starts_with("SKALD_"))
+    if (name.starts_with("SKALD_") && !is_no_setting(name, value))
         throw configuration_error{name + " is no setting of Skald's; a service's --help-all lists them all"};
 }
 
@@ -145,6 +173,11 @@ std::optional<std::string> take_argument(std::vector<std::string>& arguments, st
         return value;
     }
     return {};
+}
+
+bool is_no_setting(std::string_view variable, std::string_view value)
+{
+    return variable == "SKALD_AUDIT_SINCE" || variable == "SKALD_AUDIT_UNTIL" || is_service_link(variable, value);
 }
 
 void check(config const& c)

@@ -41,6 +41,11 @@ environment read_environment();
 /// has none.
 std::optional<std::string> take_argument(std::vector<std::string>& arguments, std::string const& name);
 
+/// Whether a SKALD_ variable is there for another reason than to be a setting, and so is passed over: Kubernetes tells
+/// every pod of the Services of its namespace, one named `skald-console` too, and `skald audit --against` tells its
+/// command of the period.
+bool is_no_setting(std::string_view variable, std::string_view value);
+
 /// Throws configuration_error if a value is one that the environment could not have supplied.
 void check(config const& c);
 
