@@ -111,7 +111,8 @@ TEST_CASE("an address that is taken is named, and no mistake in the settings: it
     auto given = on_any_port(s);
     skald::console::server const console{given};
     given.listen = console.address();
-    CHECK_THROWS_WITH_AS(skald::console::server{given}, doctest::Contains("--listen"), skald::http::address_in_use);
+    CHECK_THROWS_WITH_AS(skald::console::server{given}, doctest::Contains("--listen"),
+                         skald::http::address_unavailable);
 }
 
 TEST_CASE("a page is answered while a service's database is frozen, and says so")

@@ -160,6 +160,20 @@ TEST_CASE("an address that can't be listened on is an error that names the setti
     CHECK_THROWS_AS(server({.listen = "127.0.0.1:0", .lanes = 0}, handle, log), std::invalid_argument);
 }
 
+TEST_CASE("an address that may be there later is told from one that is wrong")
+{
+    core::silent_logger log;
+    auto const handle = [](received&, std::size_t) { return text(""); };
+    server first{on_free_port(), handle, log};
+    for (auto const& listen :
+         {first.address(), std::string{"203.0.113.1:80"}, std::string{"no-such-host.invalid:80"}}) {
+        CAPTURE(listen);
+        server_options options;
+        options.listen = listen;
+        CHECK_THROWS_AS(server(options, handle, log), address_unavailable);
+    }
+}
+
 TEST_CASE("many clients at once each get their own answers")
 {
     live_server on{{.lanes = 3}};

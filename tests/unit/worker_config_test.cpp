@@ -1,13 +1,19 @@
 // What config::check() refuses, and what --help says.
 #include <doctest/doctest.h>
 
+#include "http/server.hpp"
 #include "support/complaint.hpp"
 #include "worker/settings.hpp"
 
 #include <skald/config.hpp>
 #include <skald/errors.hpp>
+#include <skald/worker.hpp>
 
+#include <cerrno>
+#include <new>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 
 using namespace skald;
 using test::contains;
@@ -33,6 +39,20 @@ std::string complaint_with(std::string const& variable, std::string const& value
 }
 
 }  // namespace
+
+TEST_CASE("a service ends with 1 for what may pass, and with 2 for what is wrong")
+{
+    char const* const arguments[]{"payments"};
+    auto const code_of = [&](auto const& error) {
+        return run_service([&]() -> service { throw error; }, 1, arguments, {});
+    };
+    CHECK(code_of(std::system_error{EAGAIN, std::generic_category(), "no thread"}) == 1);
+    CHECK(code_of(std::bad_alloc{}) == 1);
+    CHECK(code_of(http::address_unavailable{"not yet"}) == 1);
+    CHECK(code_of(configuration_error{"wrong"}) == 2);
+    CHECK(code_of(std::logic_error{"wrong"}) == 2);
+    CHECK(code_of(std::system_error{ENOENT, std::generic_category(), "a file of the program's"}) == 2);
+}
 
 TEST_CASE("the defaults are a configuration")
 {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <csignal>
 #include <pthread.h>
+#include <system_error>
 
 namespace skald::console {
 namespace {
@@ -117,7 +118,10 @@ try : implementation_{std::make_unique<implementation>(given)} {
 catch (configuration_error const&) {
     throw;
 }
-catch (http::address_in_use const&) {  // no mistake in the settings: it may be free later
+catch (http::address_unavailable const&) {  // no mistake in the settings: it may be there later
+    throw;
+}
+catch (std::system_error const&) {  // no thread for now
     throw;
 }
 catch (std::runtime_error const& error) {

@@ -68,7 +68,10 @@ tcp::acceptor listening(asio::io_context& io, server_options const& options)
     for (auto const& entry : found)
         if (!(error = listen_on(acceptor, entry.endpoint()))) return acceptor;
     auto const why = listen_setting(options.listen, options.listen_name) + " can't be used: " + error.message();
-    if (error == boost::system::errc::address_in_use) throw address_in_use{why};
+    bool const may_pass = error == boost::system::errc::address_in_use ||
+                          error == boost::system::errc::address_not_available ||
+                          error.category() == asio::error::get_netdb_category();
+    if (may_pass) throw address_unavailable{why};
     throw std::runtime_error{why};
 }
 

@@ -52,8 +52,9 @@ struct server_load
     bool operator==(server_load const&) const = default;
 };
 
-/// Another program listens there: it may end.
-struct address_in_use : std::runtime_error
+/// It may be different later: another program listens there, this machine does not have the address yet, or nobody
+/// knows the host's name yet.
+struct address_unavailable : std::runtime_error
 {
     using runtime_error::runtime_error;
 };
@@ -63,9 +64,9 @@ class server
 {
 public:
     /// Listens, so that errors of the address surface here; nothing is accepted before start(). Throws
-    /// address_in_use; std::runtime_error that names the setting if the address is malformed or not of this machine, or
-    /// if the TLS files can't be used. `observer`: is told of every response, and must outlive the server; null: nobody
-    /// is.
+    /// address_unavailable; std::runtime_error that names the setting if the address is malformed or may not be used,
+    /// or if the TLS files can't be used. `observer`: is told of every response, and must outlive the server; null:
+    /// nobody is.
     server(server_options options, handler on_request, core::logger& log, immediate_handler immediate = {},
            http::observer* observer = nullptr);
 

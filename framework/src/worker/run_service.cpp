@@ -14,6 +14,8 @@
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <new>
+#include <system_error>
 #include <utility>
 
 namespace skald {
@@ -64,6 +66,16 @@ bool asks_for(std::vector<std::string> const& arguments, std::string_view flag)
     return std::ranges::find(arguments, flag) != arguments.end();
 }
 
+// The exit code says whether it is worth starting again: what is short now, threads too, may be there then.
+bool may_pass(std::exception const& error)
+{
+    if (dynamic_cast<http::address_unavailable const*>(&error) != nullptr) return true;
+    if (dynamic_cast<std::bad_alloc const*>(&error) != nullptr) return true;
+    auto const* const system = dynamic_cast<std::system_error const*>(&error);
+    return system != nullptr && (system->code() == std::errc::resource_unavailable_try_again ||
+                                 system->code() == std::errc::not_enough_memory);
+}
+
 }  // namespace
 
 int run_service(std::function<service()> const& make, int argc, char const* const* argv,
@@ -91,7 +103,7 @@ catch (std::exception const& error) {
     using nlohmann::json;
     if (asks_for({argv + 1, argv + argc}, "--json"))
         std::puts(json{{"refused", error.what()}}.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
-    return dynamic_cast<http::address_in_use const*>(&error) != nullptr ? 1 : 2;
+    return may_pass(error) ? 1 : 2;
 }
 
 int run_service(service what, int argc, char const* const* argv, std::shared_ptr<logger> log)

@@ -63,7 +63,6 @@ TEST_CASE("an unknown setting, or a value that can't be, is named, and the servi
               "SKALD_HTTP_TLS_CERTIFICATE: empty");
     s.refuses({"--listen", "nonsense"}, {}, "nonsense");
     s.refuses({"--listen", "127.0.0.1:99999"}, {}, "127.0.0.1:99999");
-    s.refuses({"--listen", "192.0.2.1:80"}, {}, "192.0.2.1:80");
     s.refuses({}, {{"SKALD_LANES_FILE", "/no/such/file"}}, "/no/such/file");
     s.refuses({}, {{"DATABASE_URL_FILE", "/no/such/file"}}, "DATABASE_URL and DATABASE_URL_FILE are both set");
     s.refuses({"--listen", "127.0.0.1:0"}, {{"SKALD_HTTP_TLS_KEY", "key.pem"}},
@@ -136,6 +135,13 @@ TEST_CASE("a URL that is set and empty is named, by services and by the tool; an
     service_process service{shop::program("payment"), {}, variables};
     service.start();
     CHECK_MESSAGE(wait_until([&] { return service.has_logged(unset); }), service.log());
+}
+
+TEST_CASE("an address that this machine lacks is named, and the service ends with 1: it may have it later")
+{
+    one_service s;
+    s.refuses({"--listen", "192.0.2.1:80"}, {}, "192.0.2.1:80", 1);
+    s.refuses({}, {{"SKALD_HEALTH_LISTEN", "192.0.2.1:80"}}, "192.0.2.1:80", 1);
 }
 
 TEST_CASE("a port that is taken is named, and the service ends with 1: it may be free later")
