@@ -60,10 +60,11 @@ AS $$
       FROM skald.assert_written('skald.outbox', (SELECT count(*) FROM gone), (SELECT count(*) FROM again))
 $$;
 
--- Whether more than `rows_max` rows wait, without counting past that. No row is left before `due_from`: the count begins there, and does
+-- Whether more than `rows_max` rows wait that are due by `due_until`, without counting past that. No row is left before `due_from`: the count begins there, and does
 -- not walk over dead rows. While another session holds a snapshot open there may be a million of them, followed by only a few live rows
 -- (traps R11).
-CREATE FUNCTION skald.outbox_is_over(rows_max bigint, due_from timestamptz) RETURNS boolean
+CREATE FUNCTION skald.outbox_is_over(rows_max bigint, due_from timestamptz, due_until timestamptz DEFAULT 'infinity')
+RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 -- Use the index on due_at: a plan made while the table was small would be kept as it grows.
@@ -72,5 +73,5 @@ SET jit = off
 SET enable_bitmapscan = off
 AS $$
     SELECT count(*) > rows_max
-      FROM (SELECT FROM skald.outbox WHERE due_at >= due_from ORDER BY due_at LIMIT rows_max + 1) AS o
+      FROM (SELECT FROM skald.outbox WHERE due_at >= due_from AND due_at <= due_until ORDER BY due_at LIMIT rows_max + 1) AS o
 $$;

@@ -144,7 +144,8 @@ $$;
 -- One batch of work, in the caller's transaction: at most `batch_max` of each kind; what others have locked is left for the next batch. All
 -- zero: nothing is left to do now. `postponed`: the relay is far behind, and a message in the outbox takes precedence over the age of any
 -- record. Rows waiting there are counted from `outbox_from` on: the caller knows that none is left before it. A row that is there all the
--- same, because a clock was set back, postpones nothing; it holds its saga's records back as any other row does.
+-- same, because a clock was set back, postpones nothing; it holds its saga's records back as any other row does. Rows that are due only
+-- later are no backlog, and need not be sent first; but all of them are read to see what they hold back, so there is a limit for them too.
 CREATE FUNCTION skald.purge(
     older_than interval, batch_max integer, outbox_from timestamptz DEFAULT '-infinity',
     OUT asked integer, OUT sagas integer, OUT answers integer, OUT expired integer, OUT records integer,
@@ -169,7 +170,7 @@ BEGIN
         RAISE EXCEPTION 'a batch is 1 to 1000 sagas, and not %', batch_max USING ERRCODE = 'invalid_parameter_value';
     END IF;
     asked := 0; sagas := 0; answers := 0; expired := 0; records := 0;
-    postponed := skald.outbox_is_over(10000, outbox_from);
+    postponed := skald.outbox_is_over(10000, outbox_from, clock_timestamp()) OR skald.outbox_is_over(100000, outbox_from);
     IF postponed THEN RETURN; END IF;
 
     -- The home asks. A saga that ran only here waits for no other service.

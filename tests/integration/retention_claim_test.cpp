@@ -1,7 +1,12 @@
 // G5: a claim meets a record while a purge deletes it. Never `duplicate` for a run that is not there any
-// more, and never two that run. And what a purge leaves for those who must know how far back the guard remembers.
+// more, and never two that run. And what a purge leaves for those who must know how far back the guard remembers, and
+// what it says when it has to wait.
+#include "admin/maintenance.hpp"
 #include "postgres/migrate.hpp"
 #include "support/database.hpp"
+#include "support/event_log.hpp"
+
+#include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
 
@@ -136,4 +141,34 @@ TEST_CASE("a purge that deletes records says how far back the guard remembers, a
     auto const known = skald::postgres::owner_of(r.purging).forgot_before;
     REQUIRE(known);
     CHECK(std::chrono::system_clock::now() - *known > std::chrono::days{34});
+}
+
+TEST_CASE("a purge that has to wait for the outbox says so once, each time that this begins")
+{
+    using namespace skald;
+    database const db{"payments"};
+    constexpr auto backlog_rows = "SELECT skald.enqueue('x', 'x', 'x', '') FROM generate_series(1, 10001)";
+    db.run(backlog_rows);
+    db.run("INSERT INTO skald.idempotency (scope, key, step) VALUES ('', 'old', '');"
+           "INSERT INTO skald.response (scope, key, status_code, created_at)"
+           " VALUES ('', 'old', 404, now() - interval '31 days')");
+    runtime::backlog backlog;
+    metrics::database_figures figures;
+    runtime::deliveries_seen seen;
+    runtime::stop_flag stop;
+    test::event_log log;
+    admin::maintenance_options options;
+    options.purge_every = std::chrono::milliseconds{1};
+    options.outbox_max = 0;
+    admin::maintenance keeper{options, {.url = db.url()}, backlog, figures, seen, stop, log, std::mt19937_64{1}};
+    {
+        std::jthread const thread{[&] { keeper.run(); }};
+        CHECK(log.wait_for("purge.postponed"));
+        db.run("DELETE FROM skald.outbox");
+        CHECK(testing::wait_until([&] { return db.one("SELECT count(*) FROM skald.response") == "0"; }));
+        db.run(backlog_rows);
+        CHECK(testing::wait_until([&] { return log.count("purge.postponed") > 1; }));
+        stop.stop();
+    }
+    CHECK(log.count("purge.postponed") == 2);
 }

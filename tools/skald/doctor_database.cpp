@@ -133,6 +133,10 @@ void examine_outbox(pqxx::connection& c, findings& found)
                              : fmt::format("; {} to {}: {}", reasons[0]["messages"].c_str(),
                                            reasons[0]["destination"].c_str(), reasons[0]["error"].c_str())),
         "`skald outbox status` says for which destinations, and why");
+    if (outbox["due"].as<std::int64_t>() > 10'000 || outbox["messages"].as<std::int64_t>() > 100'000)
+        found.push_back({"purge", health::warning,
+                         "stopped: over 10,000 messages in the outbox are due, or over 100,000 wait there",
+                         "see to the outbox first: the records of ended sagas stay until it is shorter"});
     for (auto const& row : run(c, q::outbox_barred)) {
         bool const is_broker = row["is_broker"].as<bool>();
         found.push_back({"refused messages", health::problem,

@@ -127,8 +127,8 @@ int purge(purge_options const& options, output const& out)
     }
     auto sentence = in_words(all, true);
     if (all.postponed)
-        sentence += "\nstopped: over 10,000 messages wait in the outbox; purge again when the relay has caught up "
-                    "(`skald outbox status`)";
+        sentence += "\nstopped: over 10,000 messages in the outbox are due, or over 100,000 wait there; purge again "
+                    "when the relay has caught up (`skald outbox status`)";
     auto const bodies = purge_bodies(c, settings, days);
     sentence += fmt::format("\nremoved {} large bodies from {}", bodies.gone, bodies.store);
     if (!bodies.why_not.empty()) sentence += ", and then no more: " + bodies.why_not;

@@ -199,11 +199,20 @@ void maintenance::log_backlog(bool over)
     else log_.info("outbox.below", {{"rows_max", options_.outbox_max}});
 }
 
+// Logged when it begins, not at each pass.
+void maintenance::log_postponed(bool postponed)
+{
+    if (postponed && !is_postponed_)
+        log_.warning("purge.postponed", {{"hint", "`skald outbox status` says what waits in the outbox, and why"}});
+    is_postponed_ = postponed;
+}
+
 void maintenance::purge_one_batch()
 {
     auto const began = clock::now();
     mark_.raise(*connection_, began);  // even if nothing is measured
     auto const done = purge_batch(*connection_, options_.retention_days, options_.batch_max, mark_.mark());
+    log_postponed(done.postponed);
     purged_ += done;
     if (!done.did_something()) return end_purge();
     purge_at_ = after_rest(began);

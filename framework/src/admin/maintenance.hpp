@@ -94,6 +94,7 @@ private:
     static clock::time_point after_rest(clock::time_point began);
     void log_figures(std::string const& why_not);
     void log_backlog(bool over);
+    void log_postponed(bool postponed);
 
     maintenance_options options_;
     postgres::connection_options database_;
@@ -115,6 +116,7 @@ private:
     ports::purge_place bodies_place_;
     int failures_in_a_row_{};
     int figures_missed_{};  // in a row
+    bool is_postponed_{};   // the purge
 };
 
 }  // namespace skald::admin

@@ -145,6 +145,18 @@ TEST_CASE("skald doctor counts the sagas of which a step was not undone, since i
     CHECK(level(run_skald(db, {"doctor", "--json"}, false).object(), "not undone") == "problem");
 }
 
+TEST_CASE("skald doctor says that the purge waits while too much is due in the outbox")
+{
+    fresh_database db{"behind"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    db.ask(
+        "DO $$ BEGIN PERFORM skald.enqueue('x', 'x', 'x', '', delay => '1 h') FROM generate_series(1, 10001); END $$");
+    std::string const said = "over 10,000 messages in the outbox are due";
+    CHECK(run_skald(db, {"doctor"}, false).text.find(said) == std::string::npos);
+    db.ask("UPDATE skald.outbox SET due_at = clock_timestamp()");
+    CHECK(run_skald(db, {"doctor"}, false).text.find(said) != std::string::npos);
+}
+
 TEST_CASE("skald doctor tells of a database that it can't reach")
 {
     service_process command{SKALD_TOOL, {"doctor"}, {{"DATABASE_URL", "postgresql://127.0.0.1:1/x"}}};
