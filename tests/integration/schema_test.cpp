@@ -10,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+#include <pqxx/except>
+
 #include <thread>
 
 using skald::postgres::migrate;
@@ -20,6 +22,17 @@ TEST_CASE("every statement of sql/queries prepares against the migrated schema")
     database const db;
     // A connection prepares all of them.
     CHECK_NOTHROW(skald::postgres::connection{{.url = db.url()}});
+}
+
+TEST_CASE("a connection to a schema that is not migrated yet says so, and what to do")
+{
+    database const db;
+    db.run("DROP FUNCTION skald.outbox_is_over");
+    CHECK_THROWS_AS(skald::postgres::connection{{.url = db.url()}}, pqxx::undefined_function);
+    db.run("DELETE FROM skald.migration WHERE owner = 'skald' AND name = '0021_requests'");
+    CHECK_THROWS_WITH_AS(skald::postgres::connection{{.url = db.url()}},
+                         doctest::Contains("of an older Skald: it lacks 0021_requests; run `skald migrate`"),
+                         skald::postgres::schema_behind);
 }
 
 TEST_CASE("migrating again applies nothing")

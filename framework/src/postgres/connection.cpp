@@ -66,6 +66,13 @@ std::string set_session(connection_options const& o)
     return prepare("session_settings", session_queries::session_settings::statement_text) + settings_text(o);
 }
 
+// A function, a table or a column: class 42 but for the permission. Of the usual ones libpqxx keeps the class alone.
+bool names_what_is_missing(pqxx::sql_error const& error)
+{
+    if (dynamic_cast<pqxx::insufficient_privilege const*>(&error) != nullptr) return false;
+    return dynamic_cast<pqxx::syntax_error const*>(&error) != nullptr || error.sqlstate().starts_with("42");
+}
+
 std::string prepare_everything()
 {
     std::string text;
@@ -95,7 +102,13 @@ connection::connection(connection_options const& options)
     examine_pooler(options);
     run(set_session(options));
     if (!run(std::string{session_queries::schema_is_there})[0][0].as<bool>()) refuse_without_schema(connection_);
-    examine_database(options);
+    try {
+        examine_database(options);
+    }
+    catch (pqxx::sql_error const& error) {
+        if (names_what_is_missing(error)) refuse_older_schema();
+        throw;
+    }
 }
 
 // Without descriptors there is no connection for now, as when the server has no room.
@@ -120,6 +133,16 @@ void connection::examine_database(connection_options const& options)
             "Nothing is done in it. See docs/repair.md, \"A database from a backup\"; if it is to be used, adopt it "
             "and "
             "restart this process"};
+}
+
+// Of a schema that is not migrated yet, PostgreSQL says what it lacks, and not what to do.
+void connection::refuse_older_schema()
+try {
+    sockets::watched const bounded{watchdog_, sockets::watchdog::clock::now() + answer_within_};
+    require_current_schema(connection_);
+}
+catch (pqxx::sql_error const&) {
+    // What was met first says more.
 }
 
 // Once per process: before the first of its settings could land in another client's session.

@@ -161,6 +161,7 @@ private:
     void hold_socket();
     void examine_pooler(connection_options const& options);
     void examine_database(connection_options const& options);
+    void refuse_older_schema();
     no_answer unanswered() const;
 
     std::shared_ptr<server_state> server_;
