@@ -1,5 +1,6 @@
 // Health on an address of its own, on real ports and a real database.
 #include "memory/memory_transport.hpp"
+#include "support/complaint.hpp"
 #include "support/database.hpp"
 #include "support/database_wire.hpp"
 #include "support/event_log.hpp"
@@ -27,8 +28,8 @@ test::raw_client connect_to(std::string const& address)
 
 struct live_health
 {
-    explicit live_health(live_entry& web)
-        : page{"orders", counts, steps, web.entry.parts()}, parts{*web.deliveries},
+    explicit live_health(live_entry& web, bool has_relay = true)
+        : page{"orders", counts, steps, web.entry.parts(), nullptr, has_relay}, parts{*web.deliveries},
           served{web.settings, postgres::connection_options{.url = web.db.url()}, page, web.log}
     {
         served.start();
@@ -150,6 +151,14 @@ TEST_CASE("the health address has health and nothing else, and a service that st
     auto const stopping = health.ask("/readyz");
     CHECK(stopping.status == 503);
     CHECK(problem_of(stopping) == "not-ready");
+}
+
+TEST_CASE("/metrics says nothing of a relay where another process has it")
+{
+    live_entry web;
+    live_health with{web}, without{web, false};
+    CHECK(test::contains(with.ask("/metrics").body, "\nskald_relay_connected{"));
+    CHECK_FALSE(test::contains(without.ask("/metrics").body, "skald_relay_"));
 }
 
 TEST_CASE("/metrics is at the health address and nowhere else, and shows what was asked, by route and never by path")

@@ -109,6 +109,14 @@ bool wait_and_refuse_others(config const& settings, postgres::connection_options
     }
 }
 
+// As the workers of that service log.
+core::filtering_logger log_of(std::string const& service, config const& settings)
+{
+    return {std::make_shared<core::stderr_logger>(service.empty() ? "relay" : service,
+                                                  core::log_format_of(settings.log_format)),
+            core::parse_severity(settings.log_level)};
+}
+
 // Moves what is due, until nothing is or a signal comes.
 std::size_t drain(runtime::publish_loop& relay, runtime::stop_flag& stop, worker_detail::signals const& signals)
 {
@@ -123,12 +131,13 @@ int relay(bool until_empty, output const& out)
     auto const settings = config::from_environment();
     worker_detail::signals const signals;
     auto const keys = worker_detail::read_signing_keys(settings);
-    core::filtering_logger log{std::make_shared<core::stderr_logger>("relay"),
-                               core::parse_severity(settings.log_level)};
+    auto nobodys_log = log_of({}, settings);  // until the database says whose it is
     auto const database = database_options(settings, "relay");
-    if (!until_empty && !wait_and_refuse_others(settings, database, signals, log)) return 0;
+    if (!until_empty && !wait_and_refuse_others(settings, database, signals, nobodys_log)) return 0;
+    auto const owner = owner_name(settings);
+    auto log = log_of(owner, settings);
     auto const transport =
-        worker_detail::make_transport(owner_name(settings), "skald/relay", settings, database, log, kafka_if_built());
+        worker_detail::make_transport(owner, "skald/relay", settings, database, log, kafka_if_built());
     auto const publisher = transport->open_publisher();
 
     auto const mark = std::make_shared<postgres::low_water>();

@@ -31,6 +31,12 @@ std::string log_line(std::string_view time, severity level, std::string_view ser
 /// How a line is written: as skald::log_line() or as skald::log_json() does.
 enum class log_format { text, json };
 
+/// Of SKALD_LOG_FORMAT, which was checked.
+inline log_format log_format_of(std::string_view name)
+{
+    return name == "json" ? log_format::json : log_format::text;
+}
+
 /// Writes each line to standard error with one write(2).
 class stderr_logger final : public logger
 {

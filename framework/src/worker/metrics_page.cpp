@@ -48,7 +48,7 @@ std::string metrics_page::text(served_parts const* parts) const
     for (auto const& [step, limit] : steps_.limits()) metrics::write(page, step, *limit);
     metrics::write(page, counts_.lanes->metrics, entry_.doubts());
     metrics::write_dispatch(page, *counts_.dispatch);
-    metrics::write_relay(page, *counts_.relay);
+    if (has_relay_) metrics::write_relay(page, *counts_.relay);
     for (auto const& route : entry_.routes().all_counts()) metrics::write(page, *route);
     metrics::write(page, *counts_.bodies);
     write(page, entry_);

@@ -39,10 +39,12 @@ struct served_parts
 class metrics_page
 {
 public:
-    /// All of them must outlive it. `traces`: null if no spans are made.
+    /// All of them must outlive it. `traces`: null if no spans are made. Without a relay nothing is said of one: it is
+    /// another process's.
     metrics_page(std::string service, process_metrics const& counts, runtime::registry const& steps,
-                 entry::implementation const& entry, tracing::tracer const* traces = nullptr)
-        : service_{std::move(service)}, counts_{counts}, steps_{steps}, entry_{entry}, traces_{traces}
+                 entry::implementation const& entry, tracing::tracer const* traces = nullptr, bool has_relay = true)
+        : service_{std::move(service)}, counts_{counts}, steps_{steps}, entry_{entry}, traces_{traces}, has_relay_{
+                                                                                                            has_relay}
     {}
 
     /// Asks no database and takes no lock that a lane holds for long. `parts`: null until the process serves.
@@ -55,6 +57,7 @@ private:
     runtime::registry const& steps_;
     entry::implementation const& entry_;
     tracing::tracer const* traces_;
+    bool const has_relay_;
     std::chrono::steady_clock::time_point const since_{std::chrono::steady_clock::now()};
 };
 

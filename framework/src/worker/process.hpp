@@ -129,7 +129,7 @@ private:
     postgres::postgres_started started_rows_, heartbeats_;
     std::unique_ptr<runtime::started_loop> started_;  // if a step of the service needs it
     std::unique_ptr<ports::transport> transport_;
-    metrics_page page_{service_, counts_, steps_, entry_, traces_};
+    metrics_page page_{service_, counts_, steps_, entry_, traces_, settings_.relay};
     std::unique_ptr<ports::subscription> deliveries_;
     std::optional<runtime::delivery_recording> recording_;
     std::unique_ptr<runtime::dispatcher> work_;

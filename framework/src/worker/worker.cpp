@@ -22,7 +22,7 @@ namespace {
 
 std::shared_ptr<logger> or_stderr(std::shared_ptr<logger> log, std::string const& service, config const& settings)
 {
-    auto const format = settings.log_format == "json" ? core::log_format::json : core::log_format::text;
+    auto const format = core::log_format_of(settings.log_format);
     return log ? std::move(log) : std::make_shared<core::stderr_logger>(service, format);
 }
 

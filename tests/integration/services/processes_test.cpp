@@ -178,6 +178,22 @@ TEST_CASE("a relay that starts before anybody has made the schema waits for it, 
     CHECK(s.ends("k", "completed"));
 }
 
+TEST_CASE("a relay logs as the workers of its service do")
+{
+    shop s;
+    s.orders.start();
+    s.wait_until_started(s.orders);
+    CHECK(s.orders.terminate().code == 0);
+    auto variables = shop::variables(s.orders_db);
+    variables["SKALD_LOG_FORMAT"] = "json";
+    service_process relay{SKALD_TOOL, {"relay"}, variables};
+    relay.start();
+    CHECK_MESSAGE(wait_until([&] { return relay.has_logged("\"service\":\"orders\"") || !relay.is_running(); }),
+                  relay.log());
+    CHECK_MESSAGE(relay.terminate().code == 0, relay.log());
+    CHECK_FALSE(relay.has_logged("\"service\":\"relay\""));
+}
+
 TEST_CASE("a relay does not wait where the schema skald is another application's")
 {
     shop s;
