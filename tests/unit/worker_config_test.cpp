@@ -10,6 +10,7 @@
 #include <skald/worker.hpp>
 
 #include <cerrno>
+#include <cstdlib>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -42,6 +43,10 @@ std::string complaint_with(std::string const& variable, std::string const& value
 
 TEST_CASE("a service ends with 1 for what may pass, and with 2 for what is wrong")
 {
+    // Those of the test run are no settings.
+    auto const of_the_run = worker_detail::read_environment();
+    for (auto const& [name, value] : of_the_run)
+        if (name.starts_with("SKALD_")) ::unsetenv(name.c_str());
     char const* const arguments[]{"payments"};
     auto const code_of = [&](auto const& error) {
         return run_service([&]() -> service { throw error; }, 1, arguments, {});
@@ -52,6 +57,8 @@ TEST_CASE("a service ends with 1 for what may pass, and with 2 for what is wrong
     CHECK(code_of(configuration_error{"wrong"}) == 2);
     CHECK(code_of(std::logic_error{"wrong"}) == 2);
     CHECK(code_of(std::system_error{ENOENT, std::generic_category(), "a file of the program's"}) == 2);
+    for (auto const& [name, value] : of_the_run)
+        if (name.starts_with("SKALD_")) ::setenv(name.c_str(), value.c_str(), 1);
 }
 
 TEST_CASE("the defaults are a configuration")
