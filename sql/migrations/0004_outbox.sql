@@ -60,9 +60,9 @@ AS $$
       FROM skald.assert_written('skald.outbox', (SELECT count(*) FROM gone), (SELECT count(*) FROM again))
 $$;
 
--- Whether more than `rows_max` rows wait that are due by `due_until`, without counting past that. No row is left before `due_from`: the count begins there, and does
--- not walk over dead rows. While another session holds a snapshot open there may be a million of them, followed by only a few live rows
--- (traps R11).
+-- Whether more than `rows_max` rows wait that are due by `due_until`, without counting past that. No row is left before `due_from`: the
+-- count begins there, and does not walk over dead rows. While another session holds a snapshot open there may be a million of them,
+-- followed by only a few live rows (traps R11).
 CREATE FUNCTION skald.outbox_is_over(rows_max bigint, due_from timestamptz, due_until timestamptz DEFAULT 'infinity')
 RETURNS boolean
 LANGUAGE sql STABLE

@@ -158,7 +158,7 @@ TEST_CASE("/metrics says nothing of a relay where another process has it")
     live_entry web;
     live_health with{web}, without{web, false};
     CHECK(test::contains(with.ask("/metrics").body, "\nskald_relay_connected{"));
-    CHECK_FALSE(test::contains(without.ask("/metrics").body, "skald_relay_"));
+    CHECK_FALSE(test::contains(without.ask("/metrics").body, "\nskald_relay_"));
 }
 
 TEST_CASE("/metrics is at the health address and nowhere else, and shows what was asked, by route and never by path")

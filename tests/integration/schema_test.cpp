@@ -33,6 +33,9 @@ TEST_CASE("a connection to a schema that is not migrated yet says so, and what t
     CHECK_THROWS_WITH_AS(skald::postgres::connection{{.url = db.url()}},
                          doctest::Contains("of an older Skald: it lacks 0021_requests; run `skald migrate`"),
                          skald::postgres::schema_behind);
+    db.run("DROP SCHEMA skald CASCADE");  // the next test has this database
+    migrate(db.url());
+    skald::postgres::own_database(db.url(), "orders");
 }
 
 TEST_CASE("migrating again applies nothing")

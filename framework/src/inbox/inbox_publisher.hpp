@@ -24,8 +24,7 @@ public:
     explicit inbox_publisher(peer_connections peers) : peers_{std::move(peers)} {}
 
     /// Whether any of the peers can be reached, or is another database than before, which its messages are to say: what
-    /// is for the others is put off. Waits for each peer's first attempt
-    /// to connect, and for no later one.
+    /// is for the others is put off. Waits for each peer's first attempt to connect, and for no later one.
     bool available() override;
 
     /// The answers are there when it returns: each peer's COMMIT is its confirm.

@@ -8,7 +8,6 @@
 #include "postgres/literal.hpp"
 #include "postgres/transaction_text.hpp"
 #include "skald_queries.hpp"
-#include "skald_session_queries.hpp"
 
 #include <pqxx/pqxx>
 
@@ -63,10 +62,6 @@ catch (std::exception const& error) {
 connection& postgres_store::open()
 {
     connect();
-    if (stage_ == stage::none && session_is_used_) {
-        connection_->run(set_right());
-        session_is_used_ = false;
-    }
     return *connection_;
 }
 
@@ -110,12 +105,6 @@ catch (pqxx::failure const&) {
     auto const met = record_fault(classify_current_of_ours());
     rollback();
     throw met;
-}
-
-// Undoes what a step may have left in the session.
-std::string postgres_store::set_right() const
-{
-    return std::string{session_queries::reset_session} + settings_text(options_, false, role_);
 }
 
 // What has to be sent before the claim. Sets the stage to what it will be then.
@@ -279,25 +268,6 @@ detail::unit_of_work& postgres_store::unit()
     return *this;
 }
 
-// Whatever else a step has left in the session stays until the next transaction, which undoes it before its claim. Its
-// locks do not: others wait for them.
-std::string postgres_store::end_of_use()
-{
-    is_inspected_ = is_lent_ && (options_.inspects_every_session ||
-                                 (!step_.empty() && options_.server->leftovers.wants_look(step_)));
-    if (!is_lent_) return {};
-    return ';' + (is_inspected_ ? execute(queries::inspect_session{.prepared_since = claimed_at_})
-                                : execute("unlock_session"));
-}
-
-void postgres_store::record_leftovers(pqxx::result const& seen)
-{
-    if (!is_inspected_) return;
-    auto const all = postgres::left_behind(first_, read_session(seen[0]["text"].c_str()));
-    if (all.empty()) return;
-    if (options_.inspects_every_session || options_.server->leftovers.is_news(step_, all)) left_ = in_words(all);
-}
-
 // Whether an error came after COMMIT: after ours, since a step may have run one of its own.
 bool postgres_store::was_committed()
 try {
@@ -362,15 +332,6 @@ try {
 }
 catch (...) {
     disconnect();
-}
-
-// It undoes what has set the session right in the transaction: that comes again behind it, and then no more.
-void postgres_store::run_rollback()
-{
-    bool const sets_right = session_is_used_ && !is_lent_;
-    // A warning, not an error, if the server has ended the transaction already.
-    record_leftovers(connection_->run("ROLLBACK" + end_of_use() + (sets_right ? ';' + set_right() : "")));
-    if (sets_right) session_is_used_ = false;
 }
 
 void postgres_store::disconnect() noexcept

@@ -77,23 +77,22 @@ public:
     /// nothing: no claim of it waits for the standbys.
     void set_opening(std::string text) { opening_ = std::move(text); }
 
-    /// For readers in the same layer or above: the connection, connected, and outside of a transaction without what
-    /// users' code has left in the session.
+    /// For the same layer or above: the connection, connected; with what users' code has left in the session.
     connection& open();
 
-    /// Reads outside a transaction, on a connection that may have been idle for long. One from before a restart of the
-    /// server breaks on first use: then `what` runs once more, on a new one. So it must be safe to run twice. After
-    /// no_answer it does not: who asks has waited long enough.
+    /// Reads outside a transaction, in a session without what users' code has left there. It may have been idle for
+    /// long: one from before a restart of the server breaks on first use. Then `what` runs once more, on a new one, so
+    /// it must be safe to run twice. After no_answer it does not: who asks has waited long enough.
     template <class What>
     auto read(What what)
     try {
-        return what(open());
+        return what(open_set_right());
     }
     catch (no_answer const&) {
         throw;
     }
     catch (pqxx::broken_connection const&) {
-        return what(open());
+        return what(open_set_right());
     }
 
 private:
@@ -109,6 +108,7 @@ private:
     core::instant now() const override { return claimed_at_; }
 
     std::string set_right() const;
+    connection& open_set_right();
     std::string begin_text(stage next, ports::claim_options const& how);
     pqxx::result begin_and_claim(std::string const& claim, stage next, ports::claim_options const& how);
     std::string as_ourselves() const;

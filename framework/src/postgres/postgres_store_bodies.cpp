@@ -84,7 +84,7 @@ std::string postgres_store::read_in_own_database(core::body_reference const& wha
 {
     bool const is_inside = stage_ != stage::none;
     transaction_.reset();
-    auto& c = is_inside ? *connection_ : open();
+    auto& c = is_inside ? *connection_ : open_set_right();
     auto const give_back = [&] {
         if (is_inside) transaction_.emplace(c.raw());
     };
