@@ -60,7 +60,7 @@ SELECT statement_timestamp()::text AS since, coalesce(string_agg(DISTINCT virtua
 
 -- Ends the wait for standbys of a session whose client is gone, if that is what it does: it has committed, and then finds its client gone.
 -- name: end_wait_for_standbys
-SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+SELECT pg_catalog.pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity
  WHERE pid = :backend::integer AND wait_event = 'SyncRep' AND usename = session_user
    AND application_name = current_setting('application_name')
 

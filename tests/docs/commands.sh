@@ -60,6 +60,7 @@ run_elsewhere=(
   'docs/kafka.md cmake 1|tests/install'
   'docs/kafka.md sh 1|tests/integration/services/kafka_test.cpp, with other brokers'
   'docs/kafka.md sh 2|nothing to run it with: the tools of Kafka are not among the jars of the tests'
+  'docs/kafka.md sh 3|nothing to run it with: the tools of Kafka are not among the jars of the tests'
   'docs/repair.md sh 4|by hand, with a broker that has the plugin: the stack of the tests has none'
   'docs/external-steps.md sh 1|tests/external/operator_test.cpp, by what the commands call'
   'docs/gateway.md sh 1|tests/gateway, by the same requests'
