@@ -156,9 +156,9 @@ func (p *Participant) Connect(ctx context.Context) error {
 	return p.Pool.QueryRow(ctx, "SELECT skald.host($1, $2)::text", p.Service, p.steps).Scan(&p.database)
 }
 
-// Process processes a delivery, which can be acked afterwards, and returns what happened, by the name that logs use. givenUp: it came from the
-// queue `skald.SERVICE.parked`. It fails only if the database can't be reached or refuses what Skald itself writes, or if it was to be run
-// again when the context had ended, and nothing has happened; or if a failover may lose what has.
+// Process processes a delivery, which can be acked afterwards, and returns what happened, by the name that logs use. givenUp: it is in the queue
+// `skald.SERVICE.parked` by the delivery limit, or came back from there. It fails only if the database can't be reached or refuses what Skald
+// itself writes, or if it was to be run again when the context had ended, and nothing has happened; or if a failover may lose what has.
 func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool) (event string, err error) {
 	m.Body = append([]byte{}, m.Body...) // not NULL
 	for tries := 1; ; tries++ {
@@ -329,8 +329,7 @@ func (p *Participant) serve(ctx context.Context, channel *amqp.Channel, deliveri
 // that is not acked would count as delivered once more, of 50 times.
 func (p *Participant) processKept(ctx context.Context, channel *amqp.Channel, m amqp.Delivery, acked func()) error {
 	// What a policy or another client has parked is processed; once, because that queue counts no deliveries.
-	why, isDead := m.Headers["x-first-death-reason"]
-	isParked, isLimit := acked == nil, m.Redelivered || !isDead || why == "delivery_limit"
+	isParked, isLimit := acked == nil, m.Redelivered || m.Headers["x-first-death-reason"] == "delivery_limit"
 	for tries := 0; ctx.Err() == nil && !channel.IsClosed(); tries++ {
 		if _, err := p.Process(ctx, m, isParked && isLimit); err == nil {
 			if acked != nil {

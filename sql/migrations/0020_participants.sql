@@ -649,7 +649,7 @@ AS $$ SELECT pg_logical_emit_message(true, 'skald', '') WHERE current_setting('s
 --         and skald.reject(), snooze(), fail() or give_up() it, which is a transaction of its own; then ack.
 --   ack   nothing is to run, and what had to be written is: COMMIT, and ack. `event` and `why` say what it was.
 -- `type` and `content_type` are the message's properties, `headers` its headers as text. `steps`: what this process has, as skald.host()
--- was told. `given_up`: it came from the queue `skald.SERVICE.parked`. `taken` is for the functions that end it.
+-- was told. `given_up`: it is in `skald.SERVICE.parked` by the delivery limit. `taken` is for the functions that end it.
 CREATE FUNCTION skald.take(
     type text, headers jsonb, body bytea, steps jsonb, message_id text DEFAULT NULL, content_type text DEFAULT NULL,
     given_up boolean DEFAULT false, wait_ms integer DEFAULT 5000, deploy_wait interval DEFAULT '15 min',

@@ -28,7 +28,6 @@ __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze",
 
 log = logging.getLogger("skald")
 
-WHY = "x-first-death-reason"  # why the broker has moved it to `skald.SERVICE.parked`
 CONTENDED_MAX, LOST_MAX, IDLE_MAX = 50, 5, 30  # in a row, before they count as an attempt of the step; seconds of silence in a transaction
 
 # A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
@@ -76,7 +75,7 @@ class Message:
     body: bytes
     message_id: str = ""
     content_type: str = "application/json"
-    given_up: bool = False  # the broker has stopped delivering it: it came from the queue `skald.SERVICE.parked`, by the delivery limit
+    given_up: bool = False  # it is in the queue `skald.SERVICE.parked` by the delivery limit, or came back from there
 
 
 @dataclass(frozen=True)
@@ -312,7 +311,7 @@ class Participant:
             def handle(channel: Any, method: Any, properties: Any, body: bytes) -> None:
                 headers = properties.headers or {}
                 # What a policy or another client has put there is processed; once, because that queue counts no deliveries.
-                given_up = method.consumer_tag == "given-up" and (method.redelivered or headers.get(WHY, "delivery_limit") == "delivery_limit")
+                given_up = method.consumer_tag == "given-up" and (method.redelivered or headers.get("x-first-death-reason") == "delivery_limit")
                 if self._process_kept(Message(properties.type or "", headers, body, properties.message_id or "",
                                               properties.content_type or "application/json", given_up), broker, lane):
                     channel.basic_ack(method.delivery_tag)

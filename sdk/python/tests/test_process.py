@@ -106,11 +106,11 @@ def test_what_a_policy_has_parked_is_processed_and_what_came_too_often_is_not(sh
     p = Process(shop)
     p.start()
     wait_for(p.is_served)
-    for number, why in enumerate(("expired", "delivery_limit")):
-        p.send(number, {"x-first-death-reason": why}, "skald.parked")
-    wait_for(lambda: shop.cents == 99 and shop.one("SELECT count(*) FROM skald.parked") == 1)
+    for number, headers in enumerate(({}, {"x-first-death-reason": "expired"}, {"x-first-death-reason": "delivery_limit"})):
+        p.send(number, headers, "skald.parked")
+    wait_for(lambda: shop.cents == 98 and shop.one("SELECT count(*) FROM skald.parked") == 1)
     p.end()
-    assert shop.one("SELECT reason || ' ' || key FROM skald.parked") == "delivery_limit k1"
+    assert shop.one("SELECT reason || ' ' || key FROM skald.parked") == "delivery_limit k2"
 
 
 def test_what_kills_a_process_takes_no_other_delivery_along(shop: Shop) -> None:

@@ -26,7 +26,7 @@ export interface Message {
   readonly body: Buffer;
   readonly messageId?: string;
   readonly contentType?: string;
-  readonly givenUp?: boolean; // the broker has stopped delivering it: it came from the queue `skald.SERVICE.parked`, by the delivery limit
+  readonly givenUp?: boolean; // it is in the queue `skald.SERVICE.parked` by the delivery limit, or came back from there
 }
 
 /** What a step can use while it runs. It must not be kept. */
@@ -272,7 +272,7 @@ export class Participant {
           if (this.stopping) return; // not acked: it comes again
           const { type, messageId, contentType, headers } = m.properties;
           // What a policy or another client has put there is processed; once, because that queue counts no deliveries.
-          const isLimit = m.fields.redelivered || (headers?.["x-first-death-reason"] ?? "delivery_limit") === "delivery_limit";
+          const isLimit = m.fields.redelivered || headers?.["x-first-death-reason"] === "delivery_limit";
           const message = { type: type ?? "", headers: headers ?? {}, body: m.content, messageId, contentType, givenUp: givenUp && isLimit };
           const one: Promise<void> = this.processKept(message, () => isOver).then((done) => done && (channel.ack(m), givenUp || start())).catch(reject)
             .then(() => void under.delete(one));

@@ -1,15 +1,12 @@
 // A participant on a real PostgreSQL and RabbitMQ: DATABASE_URL, AMQP_URL (scripts/stack.sh), SKALD (the command line).
 import assert from "node:assert/strict";
-import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { after, before, beforeEach, test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
-import amqp from "amqplib";
 import pg from "pg";
 import { commit } from "../src/client.js";
 import { Malformed, Participant, Reject, Snooze, type Context } from "../src/index.js";
 import { OwnDatabase } from "./database.js";
 import { body, message } from "./message.js";
+import { participant, waitFor } from "./process.js";
 import { AbsentStandby } from "./standby.js";
 
 interface Order { id: string; cents: number; charge?: string }
@@ -249,72 +246,8 @@ test("mistakes are said at the start", async () => {
     await assert.rejects(new Participant("payments", { databaseUrl: url, amqpUrl }).start(), why);
 });
 
-async function waitFor(holds: () => Promise<boolean>): Promise<void> {
-  for (const until = Date.now() + 30_000; !(await holds()); await sleep(20)) assert.ok(Date.now() < until);
-}
-
-interface Running {
-  start(more?: string): void;
-  kill(): void;
-  stop(): void;
-  close(): Promise<void>;
-  end(): Promise<void>;
-  said(): string;
-  send(number: number | string): void;
-  cameBack(): Promise<Map<string, number>>; // how often, by message
-  queue(): Promise<amqp.Replies.AssertQueue>;
-  exitCode(): Promise<unknown>;
-}
-
-/** A participant as a process of its own, and who sends it messages. */
-async function participant(): Promise<Running> {
-  const env = { ...process.env, DATABASE_URL: url };
-  const broker = await amqp.connect(process.env["AMQP_URL"]!);
-  const channel = await broker.createChannel();
-  for (const queue of ["", ".parked", ".database"]) await channel.deleteQueue(`skald.payments${queue}`);
-  execFileSync(process.env["SKALD"]!, ["declare", "--service", "payments"], { env });
-  let running: ChildProcess;
-  let said = "";
-  const queue = () => channel.checkQueue("skald.payments");
-  return {
-    queue,
-    said: () => said,
-    exitCode: () => new Promise((resolve) => running.on("exit", resolve)),
-    start: (more = "") => {
-      running = spawn(process.execPath, ["--input-type=module", "-e", `
-        import { Participant } from ${JSON.stringify(fileURLToPath(new URL("../src/index.js", import.meta.url)))};
-        await new Participant("payments", { ${more} }).retriable("order", "pay-out",
-          async (ctx) => {
-            await ctx.sql("UPDATE wallet SET cents = cents - 1");
-            if (ctx.saga === "kills") process.exit(3);
-          }).start();`], { env, stdio: ["ignore", "ignore", "pipe"] });
-      running.stderr!.on("data", (text) => (said += text));
-    },
-    kill: () => void running.kill("SIGKILL"),
-    stop: () => void running.kill("SIGTERM"),
-    close: () => broker.close(),
-    cameBack: async () => {
-      const all = new Map<string, number>();
-      for (let m; (m = await channel.get("skald.payments")); ) all.set(m.properties.messageId, m.properties.headers?.["x-delivery-count"] ?? 0);
-      return all;
-    },
-    send: (number) => {
-      const m = message("pay-out", 4, { key: typeof number === "string" ? number : `k${number}` });
-      channel.publish("skald", "payments", m.body, { type: m.type, messageId: m.messageId, headers: m.headers, persistent: true });
-    },
-    end: async () => {
-      const ended = new Promise((resolve) => running.on("exit", resolve));
-      running.kill("SIGTERM");
-      assert.equal(await ended, 0);
-      await waitFor(async () => (await queue()).consumerCount === 0);
-      assert.equal((await queue()).messageCount, 0); // what was not acked would be back
-      await broker.close();
-    },
-  };
-}
-
 test("a process takes what comes, is killed, and ends when told", async () => {
-  const p = await participant();
+  const p = await participant(url);
   p.start();
   for (let n = 0; n < 30; ++n) {
     p.send(n < 10 ? n : n - 10);
@@ -328,8 +261,18 @@ test("a process takes what comes, is killed, and ends when told", async () => {
   assert.deepEqual([await cents(), Number(await one("SELECT count(*) FROM skald.idempotency"))], [80, 20]);
 });
 
+test("what a policy has parked is processed, and what came too often is not", async () => {
+  const p = await participant(url);
+  p.start();
+  p.send(0, {}, "skald.parked");
+  for (const [n, why] of ["expired", "delivery_limit"].entries()) p.send(n + 1, { "x-first-death-reason": why }, "skald.parked");
+  await waitFor(async () => (await cents()) === 98 && (await one("SELECT count(*)::int FROM skald.parked")) === 1);
+  await p.end();
+  assert.equal(await one("SELECT reason || ' ' || key FROM skald.parked"), "delivery_limit k2");
+});
+
 test("what kills a process takes no other delivery along", async () => {
-  const p = await participant();
+  const p = await participant(url);
   p.start();
   p.send(0);
   await waitFor(async () => (await p.queue()).consumerCount === 2); // then it has the whole prefetch
@@ -350,7 +293,7 @@ test("what kills a process takes no other delivery along", async () => {
 });
 
 test("what a database without writes does not take is kept", async () => {
-  const p = await participant();
+  const p = await participant(url);
   p.start();
   await waitFor(async () => (await p.queue()).consumerCount > 0);
   await c.query(`ALTER DATABASE ${database.name} SET default_transaction_read_only = on`);
@@ -368,7 +311,7 @@ test("what a database without writes does not take is kept", async () => {
 });
 
 test("a process of another database takes nothing", async () => {
-  const p = await participant();
+  const p = await participant(url);
   await c.query("UPDATE skald.service SET id = gen_random_uuid()");
   p.send(1);
   for (const more of ["", "declare: false"]) {
@@ -381,7 +324,7 @@ test("a process of another database takes nothing", async () => {
 });
 
 test("a process that waits for a lock ends when told", async () => {
-  const p = await participant();
+  const p = await participant(url);
   p.start();
   await waitFor(async () => (await p.queue()).consumerCount > 0);
   await c.query("BEGIN; LOCK TABLE skald.service");

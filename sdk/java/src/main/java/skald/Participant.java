@@ -113,9 +113,9 @@ public final class Participant implements AutoCloseable {
         }
     }
 
-    /** Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. givenUp: it came from the queue
-     * `skald.SERVICE.parked`. Throws only if the database can't be reached or refuses what Skald itself writes, or if it was to be run again when
-     * the process was told to stop, and nothing has happened; or if a failover may lose what has. */
+    /** Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. givenUp: it is in the queue
+     * `skald.SERVICE.parked` by the delivery limit, or came back from there. Throws only if the database can't be reached or refuses what Skald
+     * itself writes, or if it was to be run again when the process was told to stop, and nothing has happened; or if a failover may lose what has. */
     public String process(Delivery message, boolean givenUp) throws SQLException {
         for (int tries = 1;; ++tries) {
             Connection connection = open();
@@ -239,8 +239,7 @@ public final class Participant implements AutoCloseable {
     /** What a policy or another client has put into the parked queue is processed; once, because that queue counts no deliveries. */
     static boolean isLimit(Delivery message) {
         var headers = message.getProperties().getHeaders();
-        Object why = headers == null ? null : headers.get("x-first-death-reason");
-        return message.getEnvelope().isRedeliver() || why == null || why.toString().equals("delivery_limit");
+        return message.getEnvelope().isRedeliver() || headers != null && "delivery_limit".equals(String.valueOf(headers.get("x-first-death-reason")));
     }
 
     /** False: told to stop, or there is no broker to be told. Whatever else fails, it is kept: given back, all that is not acked would count as
