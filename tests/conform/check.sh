@@ -75,7 +75,7 @@ known='ack_before_commit effect_outside ignores_verdict effect_after_done reject
 [[ $language != python ]] || known+=' ack_without_commit acks_deadlock=ack_without_commit remembers_before_commit=ack_without_commit ack_at_sigterm
   wrong_amount event_twice hides_fault commit_not_durable ack_before_fail=ack_before_commit publishes_before_commit=publishes_directly
   publishes_after_commit=event_lost effect_lost effect_twice does_not_wait leaves_parked=not_parked never_acks=never_acked
-  dies_of_poison=ends_by_itself ignores_sigterm'
+  dies_of_poison=ends_by_itself gives_up ignores_sigterm'
 for mistake in ${MISTAKES:-$known}; do
   run "${mistake%=*}" "$mistakes ${mistake%=*}" --seed 1 --sagas 20 --patience 6s
   expect "${mistake%=*}" "${mistake#*=}"

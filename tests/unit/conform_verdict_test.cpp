@@ -157,6 +157,11 @@ TEST_CASE("whatever is not as planned is told by its rule")
               lines(r, r.find([](saga const& s) { return s.is_cancelled; }), "charge")["inside"] = 1;
           }) == "effect_not_due");
     CHECK(after([](whole_run& r) { r.shown.sagas[r.plain().name].events.clear(); }) == "event_lost");
+    CHECK(after([](whole_run& r) {
+              auto const& s = r.find([](saga const& one) { return one.is_dead_lettered; });
+              r.shown.sagas[s.name].ends = "stuck";
+              r.shown.parked.push_back({s.name.second + ":charge", "delivery_limit", "", at(s, "charge")});
+          }) == "gives_up");
     CHECK(after([](whole_run& r) { r.shown.sagas[r.rejected().name].ends = "completed"; }) == "wrong_end");
     CHECK(after([](whole_run& r) { r.shown.sagas[r.plain().name].ends.clear(); }) == "stands");
     CHECK(after([](whole_run& r) { r.shown.sagas[r.plain().name].reports.erase("charge"); }) == "not_reported");

@@ -28,6 +28,7 @@ struct kind
     char const* waits_at = "";
     bool is_cancelled = false;
     bool comes_backwards = false;
+    bool is_dead_lettered = false;
 };
 
 constexpr std::array kinds{
@@ -44,6 +45,8 @@ constexpr std::array kinds{
     kind{"a saga whose pay-out fails each time", "", "pay-out", attempts},
     kind{"a saga that is cancelled before charge", "", "", 0, "", true},
     kind{"a saga whose compensation comes first", "", "", 0, "", false, true},
+    kind{"a saga whose charge is in the parked queue, and not by the delivery limit", "", "", 0, "", false, false,
+         true},
 };
 constexpr std::array waiting{
     kind{"a saga that waits in pay-out", "", "", 0, "pay-out"},
@@ -94,9 +97,10 @@ public:
         if (!marks) made.data["large"] = json::parse(one_of(larger));
         made.is_cancelled = of.is_cancelled;
         made.comes_backwards = of.comes_backwards;
+        made.is_dead_lettered = of.is_dead_lettered;
         made.is_numbered = one_in(4);
         expect(made);
-        made.is_sent_changed = made.ends == "completed" && of.fails == 0 && one_in(3);
+        made.is_sent_changed = made.ends == "completed" && of.fails == 0 && !of.is_dead_lettered && one_in(3);
         return made;
     }
 

@@ -68,9 +68,10 @@ struct saga
     std::string what;     // in words
     nlohmann::json data;  // as it starts
     bool is_cancelled{};
-    bool comes_backwards{};  // its compensation first
-    bool is_sent_changed{};  // afterwards, with another body
-    bool is_numbered{};      // its first message has x-attempt, as a number
+    bool comes_backwards{};   // its compensation first
+    bool is_dead_lettered{};  // its first message is in the parked queue, and not by the delivery limit
+    bool is_sent_changed{};   // afterwards, with another body
+    bool is_numbered{};       // its first message has x-attempt, as a number
     std::optional<planned_trouble> trouble{};
     bool is_at_stop{};                // it is under way when all processes get SIGTERM
     std::string ends;                 // completed, compensated, stuck

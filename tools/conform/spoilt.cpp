@@ -1,5 +1,7 @@
 #include "conform/spoilt.hpp"
 
+#include "rabbitmq/topology.hpp"
+
 #include <fmt/format.h>
 
 #include <string_view>
@@ -70,6 +72,8 @@ std::vector<spoilt_message> make_spoilt(std::string const& run, std::string cons
     auto& given_up = all.add("what the broker has given up");
     given_up.is_given_up = true;
     given_up.reason = "delivery_limit";
+    given_up.message.headers.emplace_back("x-first-death-reason", given_up.reason);  // as RabbitMQ writes them
+    given_up.message.headers.emplace_back("x-first-death-exchange", rabbitmq::exchange_name);
     return std::move(all.made);
 }
 

@@ -15,7 +15,7 @@ struct spoilt_message
     std::string reason{"malformed"};
     core::message message;
     wire_form form{};
-    bool is_given_up{};  // by the broker: it comes from the queue skald.SERVICE.parked
+    bool is_given_up{};  // by the broker, after its delivery limit: it comes from the queue skald.SERVICE.parked
 };
 
 /// Their ids begin with `run`.

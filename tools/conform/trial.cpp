@@ -139,7 +139,7 @@ void trial::send_duplicated(plan const& planned, std::vector<spoilt_message> con
         if (n < planned.duplicated.size()) send_first(planned.duplicated[n], wire::way::exchange);
         if (auto const which = n / each; n % each == 0 && which < spoilt.size()) {
             auto const& bad = spoilt[which];
-            send(bad.message, bad.is_given_up ? wire::way::given_up : wire::way::exchange, bad.form);
+            send(bad.message, bad.is_given_up ? wire::way::parked : wire::way::exchange, bad.form);
         }
     }
     await_end_of(planned.duplicated);
@@ -161,12 +161,14 @@ void trial::send_first(saga const& s, wire::way by)
         send(s.message(options_.service, "charge.compensate"), by);
         await("the compensation that comes first", [&] { return has_ended(s); });
     }
-    send(s.message(options_.service, "charge"), by, s.is_numbered ? wire_form::attempt_is_number : wire_form::text);
+    send(s.message(options_.service, "charge"), s.is_dead_lettered ? wire::way::parked : by,
+         s.is_numbered ? wire_form::attempt_is_number : wire_form::text);
 }
 
-// After its end: nothing of this may have an effect.
+// After its end: nothing of this may have an effect. It would make good what was lost of the parked queue.
 void trial::send_again(saga const& s)
 {
+    if (s.is_dead_lettered) return;
     send(s.message(options_.service, "charge"), wire::way::exchange);
     if (!s.is_sent_changed) return;
     auto other = s.message(options_.service, "charge");

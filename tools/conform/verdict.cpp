@@ -48,13 +48,16 @@ constexpr std::array rules{
     rule{"effect_not_due", "run the step only where skald.take() says `run`"},
     rule{"event_lost", "publish with skald.publish(), in the step's transaction"},
     rule{"does_not_wait", "ask for the row of conform.gate, and snooze without it"},
+    rule{"ends_by_itself", "no delivery may end the process: catch what its step throws, and call skald.fail()"},
+    rule{"gives_up",
+         "give skald.take() `given_up` only for what is in skald.SERVICE.parked and has x-first-death-reason: "
+         "delivery_limit, or is a redelivery"},
     rule{"wrong_end", "end the step as the data say (docs/conform.md), with one call for each end"},
     rule{"not_reported", "end every delivery with skald.done() or its like: they write the report"},
     rule{"not_parked",
          "pass every delivery to skald.take(), also what can't be read; and consume skald.SERVICE.parked"},
     rule{"parked", "look at `skald parked show`: the error says why"},
     rule{"never_acked", "ack each delivery once what was written for it is committed"},
-    rule{"ends_by_itself", "no delivery may end the process: catch what its step throws, and call skald.fail()"},
     rule{"ignores_sigterm", "after SIGTERM, end the step that runs, close the connections, and exit, within 10 s"},
     rule{"not_tried", "a slow program needs more time (--patience)"},
     rule{"stands", "look at `skald saga show` and the log of the participant for its last delivery"},
@@ -135,6 +138,8 @@ private:
             examine_untried(s);
             examine_due(s);
         }
+        if (s.is_dead_lettered && is_parked(at(s, "charge"), "delivery_limit"))
+            add("gives_up", at(s, "charge"), "it was parked as what came too often, and has no x-first-death-reason");
         if (of.ends != s.ends)
             add("wrong_end", at(s, ""), fmt::format("{} must end {}, and is {}", s.what, s.ends, of.ends));
         if (of.data)
@@ -318,12 +323,16 @@ private:
         }
     }
 
+    bool is_parked(step_name const& step, std::string_view reason) const
+    {
+        return std::ranges::any_of(shown_.parked,
+                                   [&](parked_row const& row) { return row.step == step && row.reason == reason; });
+    }
+
     void expect_parked(step_name const& step, std::string const& reason, std::string const& why)
     {
         expected_.insert({step, reason});
-        auto const fits = [&](parked_row const& row) { return row.step == step && row.reason == reason; };
-        if (!std::ranges::any_of(shown_.parked, fits))
-            add("not_parked", step, fmt::format("{}: it is not parked as {}", why, reason));
+        if (!is_parked(step, reason)) add("not_parked", step, fmt::format("{}: it is not parked as {}", why, reason));
     }
 
     void examine(spoilt_message const& one)

@@ -83,9 +83,9 @@ void wire::send(core::message const& message, way by, wire_form form)
     table.value.value.table = {1, &inner};
     with_header const other{*properties.get(),
                             form == wire_form::home_is_table ? table : argument("x-attempt", std::int64_t{1})};
-    auto const exchange = by == way::queue      ? amqp_empty_bytes
-                          : by == way::given_up ? amqp_cstring_bytes(rabbitmq::parked_exchange_name)
-                                                : amqp_cstring_bytes(rabbitmq::exchange_name);
+    auto const exchange = by == way::queue    ? amqp_empty_bytes
+                          : by == way::parked ? amqp_cstring_bytes(rabbitmq::parked_exchange_name)
+                                              : amqp_cstring_bytes(rabbitmq::exchange_name);
     auto const key = by == way::queue ? rabbitmq::queue_name(service_) : message.destination;
     sends_.check(amqp_basic_publish(sends_.raw(), the_channel, exchange, bytes(key), /*mandatory*/ 0, /*immediate*/ 0,
                                     form == wire_form::text ? properties.get() : other.get(), bytes(message.body)),

@@ -21,7 +21,7 @@ public:
     enum class way {
         exchange,  // as services send it
         queue,     // past the exchange, so that nobody sends it again
-        given_up,  // into the queue skald.SERVICE.parked
+        parked,    // into the queue skald.SERVICE.parked
     };
 
     /// Returns when the broker has it.
@@ -41,7 +41,7 @@ public:
     };
     depth look();
 
-    /// Empties it, and that of what the broker has given up.
+    /// Empties it, and skald.SERVICE.parked.
     void purge();
 
 private:

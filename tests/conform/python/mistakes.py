@@ -166,6 +166,10 @@ def handle(delivery: Any, properties: Any, body: bytes, given_up: bool) -> None:
         channel.basic_ack(delivery.delivery_tag)
 
 
+def is_given_up(delivery: Any, properties: Any) -> bool:
+    return MISTAKE == "gives_up" or delivery.redelivered or (properties.headers or {}).get("x-first-death-reason") == "delivery_limit"
+
+
 def acks_all(*_: Any) -> None:
     channel.basic_ack(0, multiple=True)
     broker.close()
@@ -179,5 +183,5 @@ if MISTAKE == "ignores_sigterm":
 channel.basic_qos(prefetch_count=8)
 channel.basic_consume(f"skald.{SERVICE}", lambda _, d, p, body: handle(d, p, body, False))
 if MISTAKE != "leaves_parked":
-    channel.basic_consume(f"skald.{SERVICE}.parked", lambda _, d, p, body: handle(d, p, body, True))
+    channel.basic_consume(f"skald.{SERVICE}.parked", lambda _, d, p, body: handle(d, p, body, is_given_up(d, p)))
 channel.start_consuming()

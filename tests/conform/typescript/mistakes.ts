@@ -89,5 +89,6 @@ async function handle(m: amqp.ConsumeMessage, givenUp: boolean): Promise<void> {
 
 let last: Promise<void> = Promise.resolve(); // one at a time
 await channel.prefetch(8);
-for (const [queue, givenUp] of [[`skald.${service}`, false], [`skald.${service}.parked`, true]] as const)
-  await channel.consume(queue, (m) => void (last = last.then(() => (m ? handle(m, givenUp) : undefined))));
+const isGivenUp = (m: amqp.ConsumeMessage): boolean => m.fields.redelivered || m.properties.headers?.["x-first-death-reason"] === "delivery_limit";
+for (const [queue, isParked] of [[`skald.${service}`, false], [`skald.${service}.parked`, true]] as const)
+  await channel.consume(queue, (m) => void (last = last.then(() => (m ? handle(m, isParked && isGivenUp(m)) : undefined))));

@@ -211,7 +211,7 @@ func main() {
 			if !open {
 				return
 			}
-			check(handle(d, true))
+			check(handle(d, d.Redelivered || d.Headers["x-first-death-reason"] == "delivery_limit"))
 		}
 	}
 }

@@ -133,10 +133,14 @@ final class Mistakes {
 
     static void ack(Delivery d) throws Exception { channel.basicAck(d.getEnvelope().getDeliveryTag(), false); }
 
-    static void consume(String queue, boolean givenUp) throws Exception {
+    static boolean isGivenUp(Delivery d) {
+        return d.getEnvelope().isRedeliver() || "delivery_limit".equals(String.valueOf(d.getProperties().getHeaders().get("x-first-death-reason")));
+    }
+
+    static void consume(String queue, boolean isParked) throws Exception {
         channel.basicConsume(queue, false, (tag, d) -> {
             try {
-                handle(d, givenUp);
+                handle(d, isParked && isGivenUp(d));
             } catch (Exception error) {
                 error.printStackTrace();
                 Runtime.getRuntime().halt(1);
