@@ -1,11 +1,10 @@
 // Where a group begins in a partition, and that it asks again for what should have come.
+#include "support/kafka_double.hpp"
 #include "transport_kafka_fixture.hpp"
 
 #include "core/instant.hpp"
 #include "kafka/administration.hpp"
 #include "kafka/progress.hpp"
-
-#include <librdkafka/rdkafka_mock.h>
 
 using namespace skald::test;
 namespace ports = skald::ports;
@@ -91,22 +90,16 @@ TEST_CASE("a topic that no process reads any more does not make a group that goe
 
 TEST_CASE("that a group is lost is said although another topic has no leader")
 {
-    // librdkafka's own double: a real node alone has a leader for all of its partitions, or for none. It finds no
-    // record by its time, which is what a Kafka says of a partition of old ones.
-    kafka::listener nobody;
-    kafka::client has_double{RD_KAFKA_PRODUCER, {{"test.mock.num.brokers", "1"}}, nobody};
-    auto* const cluster = rd_kafka_handle_mock_cluster(has_double.raw());
-    REQUIRE(cluster != nullptr);
-    for (auto const* topic : {"skald.payments", "theirs"})
-        REQUIRE(rd_kafka_mock_topic_create(cluster, topic, 1, 1) == RD_KAFKA_RESP_ERR_NO_ERROR);
+    // It finds no record by its time, which is what a Kafka says of a partition of old ones.
+    kafka_double cluster{{"skald.payments", "theirs"}};
     recording_logger log;
     kafka::options options;
-    options.brokers = rd_kafka_mock_cluster_bootstraps(cluster);
+    options.brokers = cluster.brokers();
     kafka::kafka_transport transport{options, log};
     auto const publisher = transport.open_publisher();
     REQUIRE(publisher->available());
     REQUIRE(all_confirmed(publish(*publisher, batch({message_for("payments")}))));
-    rd_kafka_mock_partition_set_leader(cluster, "theirs", 0, -1);
+    cluster.set_leader("theirs", -1);
     ports::subscriber who{"payments", 10};
     who.handlers = {{"entered", 10, {{.routing_key = "", .exchange = "theirs"}}}};
     auto const refused = transport.subscribe(who);

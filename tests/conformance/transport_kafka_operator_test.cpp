@@ -1,7 +1,7 @@
 // What an operator sees of a Kafka and makes there; and topics as they are met: with records of others, and with
 // processes that come and go.
 #include "support/descriptors.hpp"
-#include "support/kafka_in_part.hpp"
+#include "support/kafka_double.hpp"
 #include "transport_kafka_fixture.hpp"
 
 #include "kafka/administration.hpp"
@@ -13,8 +13,6 @@
 #include <memory>
 #include <set>
 #include <thread>
-
-#include <librdkafka/rdkafka_mock.h>
 
 using namespace skald::test;
 namespace kafka = skald::kafka_detail;
@@ -98,7 +96,7 @@ TEST_CASE("an inspection ends although a broker that would have to answer is awa
 
 TEST_CASE("a process that is given a partition whose leader is away says so, and does not wait for it for good")
 {
-    kafka_in_part cluster{"payments"};
+    kafka_in_part const cluster{"payments"};
     recording_logger log;
     kafka::options options;
     options.brokers = cluster.brokers();
@@ -328,29 +326,23 @@ TEST_CASE("a process that has no descriptors left for a while consumes when it h
 
 TEST_CASE("what can't be written to one topic is put off, and holds up no other")
 {
-    // librdkafka's own double: a real node alone has a leader for all of its partitions, or for none.
-    kafka::listener nobody;
-    kafka::client has_double{RD_KAFKA_PRODUCER, {{"test.mock.num.brokers", "1"}}, nobody};
-    auto* const cluster = rd_kafka_handle_mock_cluster(has_double.raw());
-    REQUIRE(cluster != nullptr);
-    for (auto const* topic : {"skald.stuck", "skald.other"})
-        REQUIRE(rd_kafka_mock_topic_create(cluster, topic, 1, 1) == RD_KAFKA_RESP_ERR_NO_ERROR);
+    kafka_double cluster{{"skald.stuck", "skald.other"}};
     recording_logger log;
     kafka::options options;
-    options.brokers = rd_kafka_mock_cluster_bootstraps(cluster);
+    options.brokers = cluster.brokers();
     kafka::kafka_transport transport{options, log};
     auto const publisher = transport.open_publisher();
     REQUIRE(publisher->available());
     auto const deadline = skald::runtime::publish_options{}.deadline;
     auto const both = batch({message_for("stuck"), message_for("other")});
     REQUIRE(all_confirmed(publish(*publisher, both, deadline)));
-    rd_kafka_mock_partition_set_leader(cluster, "skald.stuck", 0, -1);
+    cluster.set_leader("skald.stuck", -1);
     for (int i = 0; i < 2; ++i) {
         auto const receipts = publish(*publisher, both, deadline);
         CHECK_MESSAGE(receipts[0].status == publish_status::nacked, receipts[0].reason);
         CHECK(receipts[1].status == publish_status::confirmed);
     }
-    rd_kafka_mock_partition_set_leader(cluster, "skald.stuck", 0, 1);
+    cluster.set_leader("skald.stuck", 1);
     CHECK(all_confirmed(publish(*publisher, both, deadline)));
     CHECK_MESSAGE(!log.has("broker.lost"), log.lines());
 }

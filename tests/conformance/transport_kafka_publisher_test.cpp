@@ -1,42 +1,25 @@
-// A publisher whose Kafka answers late: librdkafka's own double does, as late as it is told.
+// A publisher whose Kafka answers late.
+#include "support/kafka_double.hpp"
 #include "transport_kafka_fixture.hpp"
-
-#include <librdkafka/rdkafka_mock.h>
 
 using namespace skald::test;
 namespace ports = skald::ports;
 
 namespace {
 
-class late_kafka
+struct late_kafka : kafka_double
 {
-public:
-    late_kafka()
-    {
-        REQUIRE(cluster_ != nullptr);
-        REQUIRE(rd_kafka_mock_topic_create(cluster_, "skald.payments", 1, 1) == RD_KAFKA_RESP_ERR_NO_ERROR);
-    }
+    late_kafka() : kafka_double{{"skald.payments"}} {}
 
     std::unique_ptr<ports::publisher> publisher()
     {
         kafka::options options;
-        options.brokers = rd_kafka_mock_cluster_bootstraps(cluster_);
+        options.brokers = brokers();
         options.reconnect = {10ms, 200ms};
         return kafka::kafka_transport{options, log}.open_publisher();
     }
 
-    void answer_after(std::chrono::milliseconds time)
-    {
-        REQUIRE(rd_kafka_mock_broker_set_rtt(cluster_, 1, static_cast<int>(time.count())) ==
-                RD_KAFKA_RESP_ERR_NO_ERROR);
-    }
-
     recording_logger log;
-
-private:
-    kafka::listener nobody_;
-    kafka::client has_double_{RD_KAFKA_PRODUCER, {{"test.mock.num.brokers", "1"}}, nobody_};
-    rd_kafka_mock_cluster_t* cluster_{rd_kafka_handle_mock_cluster(has_double_.raw())};
 };
 
 // A publisher waits for a second. The first answer on a new connection needs two turns.

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/fresh_database.hpp"
-#include "support/kafka_in_part.hpp"
+#include "support/kafka_double.hpp"
 #include "support/kafka_topics.hpp"
 #include "support/required.hpp"
 #include "support/service_process.hpp"
