@@ -137,6 +137,7 @@ DECLARE
     command jsonb;
     told    text[];
     named   text;  -- the step of a retry
+    gone    text;  -- why nothing is left of it to put back
 BEGIN
     IF action IS NULL OR action NOT IN ('pause', 'resume', 'cancel', 'retry') THEN
         RAISE EXCEPTION 'a command is pause, resume, cancel or retry, and not %', action
@@ -156,21 +157,24 @@ BEGIN
     refused := skald.refusal(action, was);
     IF refused IS NOT NULL THEN RETURN jsonb_build_object('refused', refused); END IF;
 
+    SELECT k.step, ARRAY[k.service], CASE WHEN k.error LIKE 'its delivery was dropped by %' OR k.error LIKE 'its message was dropped from %' THEN
+               format('nothing of %s is left to retry: %s. Close the saga; pause it first, unless it was cancelled', k.step, k.error) END
+      INTO named, told, gone
+      FROM skald.known_steps(scope, key) k WHERE k.status = 'parked' ORDER BY k.at DESC LIMIT 1;
     IF action = 'retry' THEN
-        SELECT k.step, ARRAY[k.service], CASE WHEN k.error LIKE 'its delivery was dropped by %' OR k.error LIKE 'its message was dropped from %' THEN
-                   format('nothing of %s is left to retry: %s. Close the saga; pause it first, unless it was cancelled', k.step, k.error) END
-          INTO named, told, refused
-          FROM skald.known_steps(scope, key) k WHERE k.status = 'parked' ORDER BY k.at DESC LIMIT 1;
-        IF refused IS NOT NULL THEN RETURN jsonb_build_object('refused', refused); END IF;
+        IF gone IS NOT NULL THEN RETURN jsonb_build_object('refused', gone); END IF;
     ELSE
+        named := NULL;
         told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
     END IF;
 
     command := skald.send_command(was, action, reason, named, told, by, act);
-    -- A retry that left the step parked did nothing else either; a cancel stands, and takes effect when the step is replayed.
+    -- A retry that left the step parked did nothing else either; a cancel stands, and takes effect when the step is replayed, or when a
+    -- message that was dropped turns up after all.
     IF action = 'retry' AND command ? 'left' THEN RETURN jsonb_build_object('refused', command->'left'); END IF;
     RETURN jsonb_strip_nulls(jsonb_build_object('id', command->'id', 'action', action, 'told', to_jsonb(told),
-                                                'step', command->'step', 'left', command->'left'));
+                                                'step', command->'step', 'left',
+                                                coalesce(command->'left', CASE WHEN action = 'cancel' THEN to_jsonb(gone) END)));
 END $$;
 
 -- Ends a saga that can't end by itself, because one of its messages is lost or a delivery was dropped. The operator has stopped it before,

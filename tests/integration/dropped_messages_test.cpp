@@ -72,6 +72,8 @@ TEST_CASE("a saga whose message was dropped is stuck, says so, can't be retried,
 
     skald::postgres::connection c{{.url = s.at("orders").db.url()}};
     CHECK(s.give("pause").empty());
+    auto const cancelled = skald::admin::issue(c, {"cancel", {"", "1"}, "", "eve"});
+    CHECK_MESSAGE(s.has(cancelled.value("left", ""), "nothing of " + step + " is left to retry"), cancelled.dump());
     CHECK_FALSE(skald::admin::close(c, "compensated", {"", {"", "1"}, "by hand", "eve"}).contains("refused"));
     s.run();
     CHECK(s.saga_status("1") == "compensated");

@@ -58,9 +58,9 @@ int order_one(admin::command const& what, output const& out)
     for (auto const& service : done["told"]) told += (told.empty() ? "" : ", ") + visible(service);
     out.tell(fmt::format("saga {}: {}{}; sent to {}{}", core::visible_text(what.saga.key), what.action,
                          done.contains("step") ? " of " + visible(done["step"]) : "", told,
-                         done.contains("left") ? "; left parked: " + visible(done["left"]) : ""),
+                         done.contains("left") ? "; it does not end by this: " + visible(done["left"]) : ""),
              done);
-    return 0;
+    return done.contains("left") ? 1 : 0;
 }
 
 int show_what_would_be_done(admin::order_for_many const& order, output const& out)
