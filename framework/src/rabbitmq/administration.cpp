@@ -168,9 +168,9 @@ void inspect_queues(address const& where, std::string const& service, std::strin
         for (auto const& queue : {queue_name(service), parked_queue_name(service)})
             if (seen.may_not_consume.empty()) seen.may_not_consume = find_consume_refusal(where, queue);
     });
-    if (seen.missing_exchange || !seen.may_not_consume.empty()) return;
     // All of it exists: declaring it again changes nothing, and reveals what differs. Binding again would change
-    // something. A user who may not declare sees less.
+    // something. Who may not consume may not declare, and who does not declare sees less, without any right.
+    if (seen.missing_exchange || (declares && !seen.may_not_consume.empty())) return;
     look(seen, "declaring", [&] {
         auto const is_bound = depth_of(where, database_queue_name(service)).has_value();
         check_declared(where, seen.mismatch, seen.may_not_declare, [&](connection& broker) {

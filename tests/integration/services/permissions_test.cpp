@@ -62,6 +62,11 @@ public:
             rabbitmqctl("set_permissions -p " + broker().vhost + ' ' + user_of(service) + ' ' +
                         permissions_of(service, number));
     }
+    /// As the page says of a relay.
+    void permit_relay_of_payments()
+    {
+        rabbitmqctl("set_permissions -p " + broker().vhost + ' ' + user_of("payments") + " '^$' '^skald$' '^$'");
+    }
     void declare_nothing()
     {
         for (auto* service : services()) service->set_variable("SKALD_DECLARE", "off");
@@ -170,6 +175,13 @@ TEST_CASE_FIXTURE(guarded_shop, "services that declare nothing run with users th
         tool({"doctor"}, payments_db.url(), {{"AMQP_URL", as("payments").url()}, {"SKALD_DECLARE", "off"}});
     CHECK_MESSAGE(seen.second.find("ok       queue") != std::string::npos, seen.second);
     close_in_order();
+
+    permit_relay_of_payments();
+    payments_db.run("SELECT skald.enqueue('orders', 'hello', 'one', '{}', '{}')");
+    auto const relayed = tool({"relay", "--until-empty"}, payments_db.url(),
+                              {{"AMQP_URL", as("payments").url()}, {"SKALD_DECLARE", "off"}});
+    CHECK_MESSAGE(relayed.first == 0, relayed.second);
+    CHECK_MESSAGE(relayed.second.find("1 messages moved") != std::string::npos, relayed.second);
 }
 
 TEST_CASE_FIXTURE(guarded_shop, "services that declare for themselves need no more than the page says")
@@ -230,6 +242,13 @@ TEST_CASE_FIXTURE(guarded_shop,
     other.start();
     CHECK(other.wait(std::chrono::seconds{60}).code == 2);
     CHECK_MESSAGE(other.has_logged("check DATABASE_URL"), other.log());
+
+    // Nor does its relay, whatever little its user may do.
+    permit_relay_of_payments();
+    auto const relayed =
+        tool({"relay", "--until-empty"}, wrong.url(), {{"AMQP_URL", as("payments").url()}, {"SKALD_DECLARE", "off"}});
+    CHECK(relayed.first == 2);
+    CHECK_MESSAGE(relayed.second.find("check DATABASE_URL") != std::string::npos, relayed.second);
 
     // Nor does an operator give its messages to that one by mistake.
     auto const [code, text] = tool({"declare", "--service", "payments"}, wrong.url());
