@@ -134,6 +134,14 @@ void examine_retention(topic_findings& say, int retention_days)
                 say.set(fmt::format("max.message.bytes={}", kafka_detail::record_bytes_max)));
 }
 
+std::string when_deleted(topic_findings const& say)
+{
+    auto const ms = say.number("retention.ms").value_or(-1);
+    return ms < 0 ? "nothing is deleted unread"
+                  : fmt::format("records are deleted after {:.1f} days, consumed or not",
+                                static_cast<double>(ms) / 86'400'000);
+}
+
 }  // namespace
 
 void examine_topic(topic_inspection const& topic, config const& settings, int brokers, findings& found)
@@ -171,8 +179,8 @@ void examine_topic(topic_inspection const& topic, config const& settings, int br
     else examine_retention(say, settings.retention_days);
     if (!say.said())
         say.add(health::ok,
-                fmt::format("{} partitions, {} replicas, min.insync.replicas {}, nothing is deleted unread",
-                            topic.partitions, topic.replicas, say.text("min.insync.replicas")),
+                fmt::format("{} partitions, {} replicas, min.insync.replicas {}, {}", topic.partitions, topic.replicas,
+                            say.text("min.insync.replicas"), when_deleted(say)),
                 "");
 }
 
