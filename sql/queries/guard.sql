@@ -36,6 +36,12 @@ SELECT pg_current_xact_id()::text AS transaction,
 -- name: wait_for_standbys
 SELECT pg_logical_emit_message(true, 'skald', '')
 
+-- Ends the wait for standbys of a session whose client is gone, if that is what it does: it has committed, and then finds its client gone.
+-- name: end_wait_for_standbys
+SELECT pg_catalog.pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity
+ WHERE pid = :backend::integer AND wait_event = 'SyncRep' AND usename = session_user
+   AND application_name = current_setting('application_name')
+
 -- COMMIT fails from here on (0003_open.sql), until assert_transaction or close_transaction.
 -- name: open_transaction
 SELECT set_config('skald.is_open', 'on', true)

@@ -58,12 +58,6 @@ SELECT statement_timestamp()::text AS since, coalesce(string_agg(DISTINCT virtua
  WHERE locktype = 'relation' AND relation = 'skald.outbox'::regclass AND mode = 'RowExclusiveLock'
    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 
--- Ends the wait for standbys of a session whose client is gone, if that is what it does: it has committed, and then finds its client gone.
--- name: end_wait_for_standbys
-SELECT pg_catalog.pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity
- WHERE pid = :backend::integer AND wait_event = 'SyncRep' AND usename = session_user
-   AND application_name = current_setting('application_name')
-
 -- Where the next search begins: at the candidate, or at the oldest row left from the mark on.
 -- name: oldest_from
 SELECT least(:candidate::timestamptz, (SELECT min(due_at) FROM skald.outbox WHERE due_at >= :mark::timestamptz))::text

@@ -13,16 +13,26 @@
 
 using namespace std::chrono_literals;
 
+namespace {
+
+skald::core::message hello()
+{
+    skald::core::message m;
+    m.destination = "skald.orders";
+    m.id = m.type = "hello";
+    return m;
+}
+
+}  // namespace
+
 TEST_CASE("a message can be taken before it is durable, and is confirmed only then")
 {
     skald::test::database const db;
     db.run("INSERT INTO skald.queue (name) VALUES ('skald.orders')");
     skald::inbox::peer to{{.url = db.url()}, {10ms, 200ms}, 1};
     REQUIRE(to.available());
-    skald::core::message sent;
-    sent.destination = "skald.orders";
-    sent.id = sent.type = "hello";
-    std::array const all{const_cast<skald::core::message const*>(&sent)};
+    auto const sent = hello();
+    std::array const all{&sent};
 
     skald::test::absent_standby standby;
     std::atomic<bool> is_confirmed{false};
@@ -30,13 +40,25 @@ TEST_CASE("a message can be taken before it is durable, and is confirmed only th
         CHECK(to.deliver(all, 30s).empty());
         is_confirmed = true;
     }};
-    auto const waits = [&] {
-        return db.one("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = "
-                      "current_database()") == "1";
-    };
-    CHECK(skald::testing::wait_until(waits));
+    CHECK(skald::testing::wait_until([&] { return db.one(skald::test::standby_waits) == "1"; }));
     CHECK(db.one("SELECT message_id FROM skald.inbox") == "hello");
     CHECK_FALSE(is_confirmed);
     standby.reset();
     CHECK(skald::testing::wait_until([&] { return is_confirmed.load(); }));
+}
+
+TEST_CASE("while the standbys are away a sender has one session that waits for them, however often it sends")
+{
+    skald::test::database const db;
+    db.run("INSERT INTO skald.queue (name) VALUES ('skald.orders')");
+    skald::inbox::peer to{{.url = db.url()}, {10ms, 200ms}, 1};
+    auto const sent = hello();
+    std::array const all{&sent};
+    skald::test::absent_standby const standby;
+    for (int i = 0; i < 3; ++i) {
+        REQUIRE(skald::testing::wait_until([&] { return to.available(); }));
+        CHECK_THROWS_AS(to.deliver(all, 500ms), pqxx::broken_connection);
+    }
+    REQUIRE(skald::testing::wait_until([&] { return to.available(); }));
+    CHECK(skald::testing::wait_until([&] { return db.one(skald::test::standby_waits) == "0"; }));
 }

@@ -182,10 +182,7 @@ TEST_CASE("what is nothing but duplicates is still a transaction after it has wa
         skald::test::absent_standby standby;
         {
             std::jthread const operator_of_the_server{[&] {
-                CHECK(skald::testing::wait_until([&] {
-                    return db.one("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = "
-                                  "current_database()") != "0";
-                }));
+                CHECK(skald::testing::wait_until([&] { return db.one(skald::test::standby_waits) != "0"; }));
                 standby.reset();
             }};
             for (auto const& met : store.begin(items, {})) CHECK(met.result == skald::ports::claim_result::duplicate);
@@ -197,6 +194,41 @@ TEST_CASE("what is nothing but duplicates is still a transaction after it has wa
         store.commit(told);
         CHECK(db.one("SELECT key FROM skald.progress") == "a");
     }
+}
+
+TEST_CASE("a claim that fails behind its wait for the standbys leaves the next one its own wait")
+{
+    skald::test::database db{"depot"};
+    skald::postgres::postgres_store store{{.url = db.url(), .lock_timeout = 200ms}};
+    std::array const one{skald::ports::claim_item{{"", "a"}, "pack", std::string(32, 'f'), 1, false, {}}};
+    store.begin(one, {});
+    store.commit({});
+    skald::test::absent_standby standby;
+    {
+        pqxx::connection other{db.url()};
+        std::optional<pqxx::work> holds;
+        std::jthread const operator_of_the_server{[&] {
+            CHECK(skald::testing::wait_until([&] { return db.one(skald::test::standby_waits) != "0"; }));
+            holds.emplace(other).exec("LOCK skald.idempotency");
+            standby.reset();
+        }};
+        CHECK_THROWS_WITH_AS(store.begin(one, {}), doctest::Contains("lock timeout"), skald::ports::fault);
+    }
+    skald::test::absent_standby again;
+    skald::test::impatient_operator const cuts{db.one("SELECT current_database()")};
+    CHECK_THROWS_WITH_AS(store.begin(one, {}), doctest::Contains("possibly not durably"), skald::ports::fault);
+}
+
+TEST_CASE("while the standbys are away a lane that meets duplicates has one session that waits for them")
+{
+    skald::test::database db{"depot"};
+    skald::postgres::postgres_store store{{.url = db.url(), .statement_timeout = 500ms, .commit_timeout = 500ms}};
+    std::array const one{skald::ports::claim_item{{"", "a"}, "pack", std::string(32, 'f'), 1, false, {}}};
+    store.begin(one, {});
+    store.commit({});
+    skald::test::absent_standby const standby;
+    for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(store.begin(one, {}), skald::ports::fault);
+    CHECK(skald::testing::wait_until([&] { return db.one(skald::test::standby_waits) == "1"; }));
 }
 
 TEST_CASE("what is undone to a savepoint is undone alone, and the rest commits")

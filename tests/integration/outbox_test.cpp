@@ -1,5 +1,6 @@
 // The outbox and its relay on a real PostgreSQL: nothing is lost, whoever dies, and nothing leaves too early.
 #include "support/confirm_rows.hpp"
+#include "support/rehearsed.hpp"
 #include "support/server_setting.hpp"
 #include "support/stepped_services.hpp"
 
@@ -93,10 +94,7 @@ TEST_CASE("while the standbys are away a relay has one session that waits for th
     skald::postgres::postgres_outbox relay{impatient};
     skald::test::absent_standby standby;
     for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(relay.take(10), skald::ports::fault);
-    CHECK(skald::testing::wait_until([&] {
-        return db.one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = "
-                      "'SyncRep'") == "1";
-    }));
+    CHECK(skald::testing::wait_until([&] { return db.one(skald::test::standby_waits) == "1"; }));
     standby.reset();
     CHECK(skald::testing::wait_until([&] {
         try {
@@ -106,6 +104,40 @@ TEST_CASE("while the standbys are away a relay has one session that waits for th
             return false;
         }
     }));
+}
+
+TEST_CASE("a role that may end no wait waits, and goes on when the standbys are back")
+{
+    database const db;
+    auto const role = "relay_" + std::to_string(::getpid());
+    db.run("CREATE ROLE " + role + " LOGIN; GRANT USAGE ON SCHEMA skald TO " + role +
+           "; GRANT ALL ON ALL TABLES IN SCHEMA skald TO " + role +
+           "; REVOKE EXECUTE ON FUNCTION pg_cancel_backend(integer) FROM PUBLIC");
+    db.run(enqueue("early"));
+    auto impatient = options(db);
+    impatient.url = skald::test::as_role(db.url(), role);
+    impatient.statement_timeout = impatient.commit_timeout = 500ms;
+    {
+        skald::postgres::postgres_outbox relay{impatient};
+        skald::test::absent_standby standby;
+        for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(relay.take(10), skald::ports::fault);
+        CHECK(db.one(skald::test::standby_waits) == "3");
+        standby.reset();
+        std::string why;
+        CHECK_MESSAGE(skald::testing::wait_until([&] {
+                          try {
+                              return keys(relay.take(10)) == "early ";
+                          }
+                          catch (skald::ports::fault const& met) {  // on the connection that was cut, or slowly
+                              why = met.what();
+                              return false;
+                          }
+                      }),
+                      why);
+    }
+    CHECK(skald::testing::wait_until([&] { return db.one(skald::test::standby_waits) == "0"; }));
+    db.run("GRANT EXECUTE ON FUNCTION pg_cancel_backend(integer) TO PUBLIC; DROP OWNED BY " + role + "; DROP ROLE " +
+           role);
 }
 
 TEST_CASE("the outbox takes no headers that no relay could send, signed")

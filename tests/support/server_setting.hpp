@@ -95,6 +95,10 @@ private:
     }
 };
 
+/// How many sessions of this database wait for standbys.
+inline char const* const standby_waits =
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()";
+
 /// While it lives, it cuts short each COMMIT's wait in that database: they return, with a warning.
 class impatient_operator
 {

@@ -5,6 +5,7 @@
 #include "http/problem.hpp"
 #include "http/target.hpp"
 #include "postgres/faults.hpp"
+#include "postgres/standby_wait.hpp"
 
 #include <skald/http_handler.hpp>
 

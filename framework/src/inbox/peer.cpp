@@ -140,6 +140,7 @@ std::unique_ptr<postgres::connection> peer::connect()
         throw pqxx::broken_connection{"it is another database than the one that this process has sent to: correct its "
                                       "line in SKALD_PEERS_FILE; or, if the service has a new one, restart this "
                                       "process"};
+    standby_wait_.end_left_behind(*made);
     return made;
 }
 
@@ -157,7 +158,7 @@ try {
     connection_->answer_within(deadline);
     SKALD_FAILPOINT_SOCKET(publisher, connection_->socket());
     auto const missing = connection_->run(execute(delivery_of(messages)));
-    connection_->run(execute("flush"));
+    standby_wait_.run(*connection_, execute("flush"));
     // "Committed", but a wait for standbys was cut short: a failover may lose it.
     if (!connection_->warning().empty()) throw pqxx::broken_connection{connection_->warning()};
     std::set<std::string, std::less<>> names;

@@ -4,6 +4,7 @@
 #include "core/backoff.hpp"
 #include "ports/transport.hpp"
 #include "postgres/connection.hpp"
+#include "postgres/standby_wait.hpp"
 #include "transports/reconnect_schedule.hpp"
 
 #include <pqxx/except>
@@ -65,6 +66,7 @@ private:
     postgres::database_identity known_;  // by its id alone, which stays where it is restored or moved
     transports::reconnect_schedule schedule_;
     std::unique_ptr<postgres::connection> connection_;
+    postgres::standby_wait standby_wait_;  // of the flush; `coming_` has it while there is no connection
     std::string last_error_{"not connected yet"};
     bool has_failed_{};
     std::future<std::unique_ptr<postgres::connection>> coming_;  // the last: what it uses outlives it

@@ -219,9 +219,4 @@ std::string const& connection::prepared(std::string_view text)
     return it->second;
 }
 
-void wait_for_standbys(connection& c)
-{
-    c.run("BEGIN READ WRITE;" + execute("wait_for_standbys") + "COMMIT");
-}
-
 }  // namespace skald::postgres

@@ -177,8 +177,4 @@ private:
     sockets::watchdog watchdog_{interrupter_};
 };
 
-/// Commits, after all that was committed before. Where standbys are waited for, they have all of it then, unless the
-/// connection has a warning() now.
-void wait_for_standbys(connection& c);
-
 }  // namespace skald::postgres

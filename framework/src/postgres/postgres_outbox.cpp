@@ -7,7 +7,6 @@
 #include "postgres/header_json.hpp"
 #include "postgres/literal.hpp"
 #include "skald_queries.hpp"
-#include "skald_session_queries.hpp"
 
 #include <pqxx/pqxx>
 
@@ -77,14 +76,10 @@ void postgres_outbox::connect()
     connection_->run(outbox_plans);
 }
 
-// A wait for standbys looks at no socket: the session of a waiter that was cut goes on with it until it is ended. Each
-// poll would leave one behind while they are away, until the server has no connection left.
 void postgres_outbox::connect_waiter()
 {
-    if (waits_ != 0) connection_->run(execute(queries::end_wait_for_standbys{.backend = waits_}));
-    waits_ = 0;
     waiter_ = std::make_unique<connection>(options_);
-    waits_ = waiter_->run(std::string{session_queries::backend})[0][0].as<int>();
+    wait_.end_left_behind(*waiter_);
 }
 
 // Rows can be seen whose COMMIT has not waited for the standbys: the wait was cut short, or the server restarted in it.
@@ -92,7 +87,7 @@ void postgres_outbox::connect_waiter()
 void postgres_outbox::wait_until_replicated()
 try {
     if (!waiter_ || !waiter_->is_usable()) connect_waiter();
-    wait_for_standbys(*waiter_);
+    wait_.run(*waiter_);
     if (!waiter_->warning().empty())
         throw ports::fault{ports::fault_kind::retry_at_once,
                            "what is due may not be on the standbys: " + waiter_->warning()};

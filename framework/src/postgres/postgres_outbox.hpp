@@ -4,6 +4,7 @@
 #include "ports/store.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/low_water.hpp"
+#include "postgres/standby_wait.hpp"
 
 #include <memory>
 
@@ -37,7 +38,7 @@ private:
     std::shared_ptr<low_water> mark_;
     std::unique_ptr<connection> connection_;
     std::unique_ptr<connection> waiter_;  // where commits wait for standbys
-    int waits_{};                         // the server's process of the last one; 0: none was made
+    standby_wait wait_;
     bool in_transaction_{};
     std::size_t taken_{};  // in that transaction
 };

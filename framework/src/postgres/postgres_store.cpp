@@ -48,6 +48,7 @@ try {
                                        execute(queries::inspect_session{.prepared_since = "infinity"}));
     first_ = read_session(seen[0]["text"].c_str());
     role_ = role_of(first_);
+    standby_wait_.end_left_behind(*connection_);
     gate_.record_success();
 }
 catch (ports::fault const&) {
@@ -69,18 +70,11 @@ std::vector<ports::claim_answer> postgres_store::begin(std::span<ports::claim_it
                                                        ports::claim_options const& how)
 try {
     step_ = items.empty() ? std::string{} : items.front().step;
-    auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing") : claim_text(items, how.key_wait),
-                                      items.size() > 1 ? stage::many : stage::one, how);
-    // The last one knows the limits of all.
-    if (!items.empty() && items.front().fence)
-        silence_ = std::chrono::milliseconds{rows[rows.size() - 1]["silence_ms"].as<int>()};
-    std::vector<ports::claim_answer> answers(items.size());
-    if (!items.empty())
-        for (auto const& row : rows) answers.at(row["ord"].as<std::size_t>() - 1) = read_claim(row);
-    // That ended the transaction, and with it the claims of the others. A duplicate alone may have something to write.
-    if (wait_for_standbys_if_met(answers)) {
-        has_waited_ = true;
-        return begin(items, how);
+    auto answers = claim(items, how);
+    // The wait ends the transaction, and with it all claims. A duplicate alone may have something to write, too.
+    for (std::size_t met = 0, durable = 0; (met = records_met(answers)) > durable; durable = met) {
+        wait_for_standbys();
+        answers = claim(items, how);
     }
     transaction_.emplace(connection_->raw());
     return answers;
@@ -91,13 +85,27 @@ catch (pqxx::failure const&) {
     throw met;
 }
 
+std::vector<ports::claim_answer> postgres_store::claim(std::span<ports::claim_item const> items,
+                                                       ports::claim_options const& how)
+{
+    auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing") : claim_text(items, how.key_wait),
+                                      items.size() > 1 ? stage::many : stage::one, how);
+    // The last one knows the limits of all.
+    if (!items.empty() && items.front().fence)
+        silence_ = std::chrono::milliseconds{rows[rows.size() - 1]["silence_ms"].as<int>()};
+    std::vector<ports::claim_answer> answers(items.size());
+    if (!items.empty())
+        for (auto const& row : rows) answers.at(row["ord"].as<std::size_t>() - 1) = read_claim(row);
+    return answers;
+}
+
 ports::request_claim postgres_store::begin_request(ports::claim_item const& item,
                                                    std::optional<std::chrono::milliseconds> wait)
 try {
     step_.clear();
     auto const rows = begin_and_claim(claim_request_text(item, wait), stage::one, {});
     auto met = read_request_claim(rows[0], item.saga);
-    wait_for_standbys_if_met(std::array{met.claimed});
+    if (records_met(std::array{met.claimed}) > 0) wait_for_standbys();
     transaction_.emplace(connection_->raw());
     return met;
 }
@@ -292,20 +300,23 @@ void postgres_store::refuse_changed_node(bool is_read_only, bool is_replaced)
 
 // A record may be visible here and missing on the standby that takes over next, if its COMMIT's wait was cut short;
 // whether it was, no other process can see, nor can any after a restart. So a record that was met is believed only
-// after a commit that has waited for the standbys.
-bool postgres_store::wait_for_standbys_if_met(std::span<ports::claim_answer const> answers)
+// after a commit that has waited for the standbys. This is how many are to be believed.
+std::size_t postgres_store::records_met(std::span<ports::claim_answer const> answers) const
 {
-    bool const met_one = std::ranges::any_of(answers, [](auto const& a) {
+    // A rehearsal commits nothing, and acts on nothing that it meets.
+    if (!has_standbys_ || !opening_.empty()) return 0;
+    return static_cast<std::size_t>(std::ranges::count_if(answers, [](auto const& a) {
         return !a.held && (a.result == ports::claim_result::duplicate || a.result == ports::claim_result::cancelled);
-    });
-    bool const commits = opening_.empty();  // a rehearsal does not, and acts on nothing that it meets
-    if (std::exchange(has_waited_, false) || !has_standbys_ || !met_one || !commits) return false;
+    }));
+}
+
+void postgres_store::wait_for_standbys()
+{
     run_rollback();
     stage_ = stage::none;
-    postgres::wait_for_standbys(*connection_);
+    standby_wait_.run(*connection_);
     if (!connection_->warning().empty())
         throw ports::fault{ports::fault_kind::in_doubt, "decided, but possibly not durably: " + connection_->warning()};
-    return true;
 }
 
 ports::transaction_state postgres_store::state() noexcept

@@ -4,6 +4,7 @@
 #include "core/backoff.hpp"
 #include "ports/store.hpp"
 #include "postgres/connection.hpp"
+#include "postgres/standby_wait.hpp"
 
 #include <pqxx/except>
 
@@ -125,7 +126,9 @@ private:
     std::string end_of_use();
     void record_leftovers(pqxx::result const& seen);
     void refuse_changed_node(bool is_read_only, bool is_replaced);
-    bool wait_for_standbys_if_met(std::span<ports::claim_answer const> answers);
+    std::vector<ports::claim_answer> claim(std::span<ports::claim_item const> items, ports::claim_options const& how);
+    std::size_t records_met(std::span<ports::claim_answer const> answers) const;
+    void wait_for_standbys();
     ports::fault record_fault(ports::fault met);
     ports::fault with_reason(ports::fault const& met) const;
     void disconnect() noexcept;
@@ -154,7 +157,7 @@ private:
     std::string left_;
     bool connection_is_suspect_{};
     bool has_standbys_{};                   // COMMIT waits for some
-    bool has_waited_{};                     // what the next claim meets
+    standby_wait standby_wait_;             // for what a claim met
     std::vector<std::int64_t> spare_rows_;  // numbers for rows of the outbox, not used yet
     std::exception_ptr no_rows_;            // why there were none for this transaction
     reconnect_gate gate_;

@@ -7,8 +7,6 @@
 
 #include <pqxx/pqxx>
 
-#include <utility>
-
 namespace skald::postgres {
 
 // Undoes what a step may have left in the session.
@@ -22,7 +20,8 @@ connection& postgres_store::open_set_right()
 {
     auto& c = open();
     SKALD_ASSERT(stage_ == stage::none);
-    if (std::exchange(session_is_used_, false)) c.run(set_right());
+    if (session_is_used_) c.run(set_right());
+    session_is_used_ = false;
     return c;
 }
 

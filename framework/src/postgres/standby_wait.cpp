@@ -1,0 +1,53 @@
+#include "postgres/standby_wait.hpp"
+
+#include "skald_queries.hpp"
+#include "skald_session_queries.hpp"
+
+#include <pqxx/except>
+
+namespace skald::postgres {
+
+namespace {
+
+std::string text_of_wait()
+{
+    return "BEGIN READ WRITE;" + execute("wait_for_standbys") + "COMMIT";
+}
+
+}  // namespace
+
+void wait_for_standbys(connection& c)
+{
+    c.run(text_of_wait());
+}
+
+void standby_wait::run(connection& c)
+{
+    run(c, text_of_wait());
+}
+
+void standby_wait::run(connection& c, std::string const& text)
+{
+    // A pooler of sessions has told the client another number.
+    if (backend_ == 0) backend_ = c.run(std::string{session_queries::backend})[0][0].as<int>();
+    try {
+        c.run(text);
+    }
+    catch (pqxx::broken_connection const&) {
+        was_cut_ = true;
+        throw;
+    }
+}
+
+void standby_wait::end_left_behind(connection& c)
+{
+    try {
+        if (was_cut_) c.run(execute(queries::end_wait_for_standbys{.backend = backend_}));
+    }
+    catch (pqxx::insufficient_privilege const&) {  // the right to run pg_cancel_backend() can be revoked
+    }
+    backend_ = 0;
+    was_cut_ = false;
+}
+
+}  // namespace skald::postgres

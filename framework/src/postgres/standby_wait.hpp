@@ -1,0 +1,33 @@
+// Commits that wait for the standbys and carry nothing: for what was committed before, by whomever.
+#pragma once
+
+#include "postgres/connection.hpp"
+
+#include <string>
+
+namespace skald::postgres {
+
+/// Commits, after all that was committed before. Where standbys are waited for, they have all of it then, unless the
+/// connection has a warning() now.
+void wait_for_standbys(connection& c);
+
+/// Such waits of one user of connections, and what is left of one that was cut: the server looks at no socket while it
+/// waits, so a session whose client has gone stays until the standbys are back. While they are away, each attempt would
+/// leave one behind, until the server has no connection left. Threads: one at a time.
+class standby_wait
+{
+public:
+    /// As wait_for_standbys(), or with a `text` that does the same. Throws what connection::run() throws.
+    void run(connection& c);
+    void run(connection& c, std::string const& text);
+
+    /// On a new connection of the same user and name, outside a transaction: ends the wait that was cut on the one
+    /// before. A role that may not do so leaves it.
+    void end_left_behind(connection& c);
+
+private:
+    int backend_{};  // the server's process of the connection; 0: it was not asked
+    bool was_cut_{};
+};
+
+}  // namespace skald::postgres
