@@ -147,6 +147,18 @@ func TestASilentStepRunsOnceForEachAttempt(t *testing.T) {
 	s.logged("idle-in-transaction timeout")
 }
 
+func TestSignaturesThatAreRequiredAreRefusedAtTheStart(t *testing.T) {
+	p := New("payments")
+	p.DatabaseURL, p.AMQPURL = "none", "amqp://localhost"
+	for signatures, words := range map[string]string{"require": "SKALD_SIGNATURES=require: this SDK does not verify",
+		"required": "=required: this SDK", "sign": "cannot parse `none`", "off": "cannot parse `none`"} {
+		t.Setenv("SKALD_SIGNATURES", signatures)
+		if err := p.Run(ctx); err == nil || !strings.Contains(err.Error(), words) {
+			t.Error(signatures, err)
+		}
+	}
+}
+
 func TestAProcessTakesWhatComesIsKilledAndEndsWhenTold(t *testing.T) {
 	p := open(t).process()
 	for n := 0; n < 30; n++ {

@@ -136,6 +136,8 @@ func New(service string) *Participant {
 func (p *Participant) Connect(ctx context.Context) error {
 	if p.Lanes < 1 {
 		return fmt.Errorf("Lanes are 1 or more, and not %d", p.Lanes)
+	} else if set := os.Getenv("SKALD_SIGNATURES"); set != "" && set != "off" && set != "sign" {
+		return fmt.Errorf("SKALD_SIGNATURES=%s: this SDK does not verify signatures: let a C++ service run these steps, or unset it", set)
 	} else if p.Pool == nil {
 		config, err := pgxpool.ParseConfig(p.DatabaseURL)
 		if err != nil {

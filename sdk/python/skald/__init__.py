@@ -165,6 +165,8 @@ class Participant:
 
     def connect(self) -> psycopg.Connection[Any]:
         """The database, which must be this service's. What is wrong with the steps is said here."""
+        if (signatures := os.environ.get("SKALD_SIGNATURES", "")) not in ("", "off", "sign"):
+            raise ValueError(f"SKALD_SIGNATURES={signatures}: this SDK does not verify signatures: let a C++ service run these steps, or unset it")
         if self._connection is None or self._connection.closed:
             if wrong := [name for name, step in self._steps.items() if (step.options["kind"] == "compensatable") != (step.undo is not None)]:
                 raise ValueError(f"{wrong[0]}: a compensatable step has a compensation, and no other step has one")

@@ -274,6 +274,14 @@ def test_mistakes_are_said_at_the_start(url: str) -> None:
         skald.Participant("payments", database_url=os.environ["DATABASE_URL"]).run()
 
 
+@pytest.mark.parametrize("signatures, said", [("require", "SKALD_SIGNATURES=require: this SDK does not verify"), ("required", "=required: this SDK"),
+                                              ("sign", 'missing "="'), ("off", 'missing "="')])
+def test_signatures_that_are_required_are_refused_at_the_start(monkeypatch: pytest.MonkeyPatch, signatures: str, said: str) -> None:
+    monkeypatch.setenv("SKALD_SIGNATURES", signatures)
+    with pytest.raises((ValueError, psycopg.ProgrammingError), match=said):
+        skald.Participant("payments", database_url="none", amqp_url="amqp://localhost").run()
+
+
 def test_the_program_of_the_page_runs(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[3] / "docs" / "languages.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)

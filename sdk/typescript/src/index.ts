@@ -130,6 +130,9 @@ export class Participant {
 
   /** The database must be this service's. What is wrong with the steps is said here. */
   async connect(): Promise<void> {
+    const signatures = process.env["SKALD_SIGNATURES"] ?? "";
+    if (!["", "off", "sign"].includes(signatures))
+      throw new Error(`SKALD_SIGNATURES=${signatures}: this SDK does not verify signatures: let a C++ service run these steps, or unset it`);
     this.database = (await this.pool.query("SELECT skald.host($1, $2)::text AS id", [this.service, this.said()])).rows[0].id;
   }
 

@@ -246,6 +246,19 @@ test("mistakes are said at the start", async () => {
     await assert.rejects(new Participant("payments", { databaseUrl: url, amqpUrl }).start(), why);
 });
 
+test("signatures that are required are refused at the start", async () => {
+  const nowhere = { databaseUrl: "postgresql://127.0.0.1:1/none", amqpUrl: "amqp://localhost" };
+  try {
+    for (const [signatures, why] of [["require", /^Error: SKALD_SIGNATURES=require: this SDK does not verify/], ["required", /=required: this SDK/],
+      ["sign", /ECONNREFUSED/], ["off", /ECONNREFUSED/]] as const) {
+      process.env["SKALD_SIGNATURES"] = signatures;
+      await assert.rejects(new Participant("payments", nowhere).start(), why);
+    }
+  } finally {
+    delete process.env["SKALD_SIGNATURES"];
+  }
+});
+
 test("a process takes what comes, is killed, and ends when told", async () => {
   const p = await participant(url);
   p.start();

@@ -61,6 +61,7 @@ public final class Participant implements AutoCloseable {
     public String databaseUrl = System.getenv("DATABASE_URL"), amqpUrl = System.getenv("AMQP_URL");
     public int lanes = 4; // how many deliveries are processed at a time, each on a connection of its own
     public boolean declare = true; // false: `skald declare` has made the queues, and this user may not
+    String signatures = System.getenv().getOrDefault("SKALD_SIGNATURES", "");
     long idleMax = TimeUnit.SECONDS.toNanos(30); // of silence, before the server ends a transaction
     private final String service;
     private final Map<String, Step> steps = new TreeMap<>();
@@ -105,6 +106,8 @@ public final class Participant implements AutoCloseable {
     /** The database must be this service's. What is wrong with the steps is said here. */
     public void connect() throws SQLException {
         if (lanes < 1) throw new IllegalArgumentException("lanes are 1 or more, and not " + lanes);
+        if (!Set.of("", "off", "sign").contains(signatures)) throw new IllegalArgumentException("SKALD_SIGNATURES=" + signatures
+            + ": this SDK does not verify signatures: let a C++ service run these steps, or unset it");
         try {
             database = one("SELECT skald.host(?, ?::jsonb)::text", service, said.toString());
         } catch (SQLException error) {

@@ -251,6 +251,11 @@ class ParticipantTest extends Shop {
         early.close();
         early.databaseUrl = "localhost";
         assertTrue(assertThrows(IllegalArgumentException.class, early::run).getMessage().startsWith("DATABASE_URL is not"));
+        for (String signatures : List.of("off", "sign", "require", "required")) {
+            early.signatures = signatures;
+            said = assertThrows(IllegalArgumentException.class, early::run).getMessage();
+            assertTrue(said.startsWith(signatures.startsWith("require") ? "SKALD_SIGNATURES=" + signatures + ": this SDK" : "DATABASE_URL is not"), said);
+        }
         early.lanes = 0;
         assertEquals("lanes are 1 or more, and not 0", assertThrows(IllegalArgumentException.class, early::run).getMessage());
         early.amqpUrl = null;
