@@ -51,13 +51,13 @@ struct config
     int kafka_replicas{0};              // of a topic that is made; 0: as the cluster has it
     int kafka_min_insync{0};            // its `min.insync.replicas`, likewise
     std::string http_listen;            // "127.0.0.1:8080"; empty: no HTTP
-    std::string health_listen{"127.0.0.1:0"};  // /livez and /readyz alone, unaffected by load on the other; "off": none
+    std::string health_listen{"127.0.0.1:0"};  // /livez, /readyz, /metrics, apart from the other's load; "off": none
     std::string http_tls_certificate;  // a PEM file, with the chain; empty: plain HTTP. Reloaded when it changes
     std::string http_tls_key;          // a PEM file with the certificate's key, not encrypted
 
     std::size_t lanes{4};                    // threads that run steps, each with a database connection
-    std::size_t calls{8};                    // threads that make the calls of external steps; none is a connection
-    std::size_t http_lanes{4};               // threads that run request handlers, likewise
+    std::size_t calls{8};                    // threads that make the calls of external steps; none holds a connection
+    std::size_t http_lanes{4};               // threads that run request handlers, each with a database connection
     std::chrono::seconds http_wait_max{30};  // how long a client may wait for a result; 0: not at all
     http_limits http;                        // the other limits of its requests
     std::size_t batch_max{32};               // deliveries that a lane may run in one transaction; 1 to 64
@@ -75,7 +75,7 @@ struct config
     std::string s3_region{"us-east-1"};      // AWS_REGION
 
     std::string guard{"postgres"};  // or cache_aside, lock, accelerator, redis_only: what is in front, docs/redis.md
-    std::string redis_url;          // redis://, or redis-sentinel:// with its hosts; only where something is in front
+    std::string redis_url;          // redis://, rediss:// or redis-sentinel://; only where something is in front
     std::chrono::milliseconds redis_time{5};       // how long a request waits for Redis before it does without
     std::chrono::milliseconds redis_hold{3'000};   // how long a mark lasts there without its process
     std::chrono::milliseconds redis_epoch{1'000};  // for how long a claim's word on the database's epoch is believed

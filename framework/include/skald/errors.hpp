@@ -23,7 +23,7 @@ struct key_in_flight : std::runtime_error
     using std::runtime_error::runtime_error;
 };
 
-/// A command can't be given to the saga as it is now: it has ended, or is past its pivot; `what()` says why.
+/// A command can't be given to the saga as it is now: it has ended, say, or is past its pivot; `what()` says why.
 struct command_refused : std::runtime_error
 {
     using std::runtime_error::runtime_error;

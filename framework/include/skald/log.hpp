@@ -38,12 +38,12 @@ class logger
 public:
     virtual ~logger() = default;
 
-    /// One line: `event` is a constant such as "saga.completed".
+    /// One line: `event` is a constant such as "step.rejected".
     virtual void write(severity level, std::string_view event, std::span<log_field const> fields) noexcept = 0;
 
     using field_list = std::initializer_list<log_field>;  // as Skald's own code writes them
 
-    /// What Skald's own code calls: `log.info("saga.completed", {{"key", key}})`.
+    /// What Skald's own code calls: `log.info("step.rejected", {{"key", key}})`.
     void write(severity level, std::string_view event, field_list f = {}) noexcept
     {
         write(level, event, std::span{f.begin(), f.size()});
@@ -56,7 +56,7 @@ public:
 };
 
 /// The line that a worker writes to standard error, with its end of line, for a logger that writes text itself:
-/// `2026-01-31T12:00:00.000Z info payments saga.completed key=...`. A value from an untrusted source can't forge a
+/// `2026-01-31T12:00:00.000Z info payments step.rejected key=...`. A value from an untrusted source can't forge a
 /// second line: what is not plain is quoted and escaped, and truncated to 1,000 bytes.
 std::string log_line(severity level, std::string_view service, std::string_view event,
                      std::span<log_field const> fields);

@@ -50,17 +50,22 @@ std::optional<saga_info> find_saga(pqxx::transaction_base& tx, std::string_view 
 ///              here that have started and not ended: where there are some, the server ends the session if it stands
 ///              still in `tx` for longer than the shortest of their leases (skald/call.hpp), so that a process that is
 ///              stopped there holds up no call.
-/// Throws:      command_refused if there is no such saga, it has ended, or it is past its pivot; what pqxx throws.
-///              After command_refused `tx` is unchanged, and can go on.
+/// Throws:      command_refused if there is no such saga, it has ended, compensates already or is past its pivot; what
+///              pqxx throws. After command_refused `tx` is unchanged, and can go on.
 void cancel_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options = {});
 
-/// Puts back the parked delivery on which a saga is stuck, with a new set of attempts. Otherwise as cancel_saga().
+/// Puts back the parked delivery on which a saga is stuck, with a new set of attempts.
+/// Throws: command_refused if there is no such saga, it has ended, no step of it is parked, or what was parked has been
+///         dropped or, in this database, may not be put back. Otherwise as cancel_saga().
 void retry_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options = {});
 
-/// From now on no step of it begins, until resume_saga() or cancel_saga(). Otherwise as cancel_saga().
+/// From now on no step of it begins, until resume_saga() or cancel_saga().
+/// Throws: command_refused if there is no such saga, it has ended, or was cancelled and is not past its pivot.
+///         Otherwise as cancel_saga().
 void pause_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options = {});
 
-/// Ends a pause. Otherwise as cancel_saga().
+/// Ends a pause.
+/// Throws: command_refused as pause_saga() does, and if it was never paused. Otherwise as cancel_saga().
 void resume_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options = {});
 
 /// What became of a signal.
