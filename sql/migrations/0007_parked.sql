@@ -1,7 +1,7 @@
 -- What happens to a parked delivery: it is put back, under the same derived key and through the same guard, or dropped.
 
--- Whether a delivery parked at that time may still be sent again: not if the guard's record of its step may have been deleted since,
--- because the step would then run a second time (traps G19). The only place that knows this limit.
+-- Whether a delivery parked at that time may still be sent again: not so late that the guard's record of its step could be gone, because
+-- the step would then run a second time (traps G19). The only place that knows this limit.
 CREATE FUNCTION skald.is_replayable(parked_at timestamptz) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -58,7 +58,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT format('parked delivery %s: ', p.id) || CASE
         WHEN NOT skald.is_replayable(p.parked_at)
-            THEN format('parked at %s, longer ago than records are kept: its step may have run since. Drop it',
+            THEN format('parked at %s, more than 30 days ago: look up what has run, and see docs/repair.md, "Parked deliveries"',
                         skald.instant(p.parked_at))
         WHEN skald.unsendable(p) IS NOT NULL
             THEN format('it can''t be sent again: %s. Its sender must send it anew; drop it', skald.unsendable(p))

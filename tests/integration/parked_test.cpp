@@ -152,12 +152,12 @@ TEST_CASE("a delivery that can't be sent is refused by its number, and does not 
     CHECK_MESSAGE(s.contains(said, "parked delivery " + std::to_string(s.id()) + " can't be replayed"), said);
 }
 
-TEST_CASE("what is older than records are kept is not replayed")
+TEST_CASE("what was parked more than 30 days ago is not replayed")
 {
     parking_shop s;
     s.park_charge();
     s.at("payments").db.run("UPDATE skald.parked SET parked_at = now() - interval '31 days'");
-    CHECK(s.contains(s.replay(s.id()), "longer ago than records are kept"));
+    CHECK(s.contains(s.replay(s.id()), "more than 30 days ago: look up what has run"));
     s.at("payments").db.run("UPDATE skald.parked SET parked_at = now() - interval '29 days'");
     CHECK(s.replay(s.id()).empty());
 }

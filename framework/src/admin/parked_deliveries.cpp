@@ -125,7 +125,10 @@ private:
         if (record_ == "completed" || record_ == "rejected" || record_ == "cancelled")
             return fmt::format("Its step is {} by now: there is nothing to replay. {}.", record_, drop_);
         if (!row_["replayable"].as<bool>())
-            return fmt::format("It is older than records are kept: its step may have run since. {}.", drop_);
+            return fmt::format(
+                "It was parked more than 30 days ago, and no replay takes it: look up what has run, do or "
+                "undo the rest by hand, pause and close its saga, and {}.",
+                drop_);
         if (!row_["unsendable"].is_null())
             return fmt::format("It can't be sent again: {}. Its sender must send it anew, smaller; {}.",
                                row_["unsendable"].c_str(), drop_);
