@@ -21,7 +21,7 @@ class Pages:
     def __init__(self, root):
         self.root = pathlib.Path(root)
         self.offences = []
-        self.names = sorted(str(p.relative_to(self.root)) for pattern in ("*.md", "docker/*.md", "docs/*.md", "docs/adr/*.md")
+        self.names = sorted(str(p.relative_to(self.root)) for pattern in ("*.md", "bench/*.md", "docker/*.md", "docs/*.md", "docs/adr/*.md")
                             for p in self.root.glob(pattern))
 
     def read(self, name):
@@ -95,14 +95,23 @@ def check_blocks(pages):
                     pages.complain(where, f"the shell block does not parse:\n{parsed.stderr}")
 
 
+def anchors(text):
+    """What GitHub makes of the headings."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def check_links(pages):
     for page in pages.names:
         text = pages.read(page)
         if text.count("\n") > LINES_MAX and page not in ("ARCHITECTURE.md", "CHANGELOG.md"):
             pages.complain(page, f"{text.count(chr(10))} lines; a page has at most {LINES_MAX}")
-        for link in re.findall(r"\]\(([^)#: \n]+)[)#]", text):
-            if not (pages.root / page).parent.joinpath(link).exists():
+        for link, anchor in re.findall(r"\]\(([^)#: \n]*)(?:#([^)\s]+))?\)", text):
+            target = (pages.root / page).parent.joinpath(link) if link else pages.root / page
+            if not target.exists():
                 pages.complain(page, f"the link to {link} leads nowhere")
+            elif anchor and anchor not in anchors(target.read_text()):
+                pages.complain(page, f"{link or page} has no heading for #{anchor}")
     for page in sorted(p.name for p in pages.files("docs/*.md")):
         if page != "README.md" and f"]({page})" not in pages.read("docs/README.md"):
             pages.complain("docs/README.md", f"{page} is not in the list of all pages")
@@ -129,13 +138,15 @@ def check_settings(pages):
 
 
 def check_log_events(pages):
-    event = r"(?:batch|broker|call|database|delivery|dependency|entry|front|http|outbox|purge|relay|saga|started|step|traces|worker)\.[a-z_]+"
+    rows = re.findall(r"^\| (`[a-z]+\.[a-z_]+`[^|]*) \|", pages.read("docs/log-events.md") + pages.read("docs/redis.md"), re.M)
+    listed = re.findall(r"`([a-z]+\.[a-z_]+)`", " ".join(rows))
+    event = rf"(?:{'|'.join(sorted({name.split('.')[0] for name in listed}))})\.(?!hpp\b)[a-z_]+"
     logged = set()
-    for file in pages.files("framework/src/**/*.cpp"):
+    for file in pages.files("framework/src/**/*.cpp", "tools/**/*.cpp"):
         text = re.sub(r'SKALD_FAILPOINT(_IF)?\([^"]*"[a-z._]+"\)', "", file.read_text())  # their names look like events
         text = re.sub(r'\.set\("[a-z._]+"', "", text)  # and so do those of a span's attributes
         logged.update(re.findall(f'"({event})"', text))
-    listed = re.findall(f"`({event})`", pages.read("docs/log-events.md") + pages.read("docs/redis.md"))
+        logged.update(re.findall(r'\b(?:debug|info|warning|error)\(\s*"([a-z]+\.[a-z_]+)"', text))  # of a family that is not listed
     pages.expect_same("the log event", pages.expect_some("log events", logged, 40), "docs/log-events.md", listed)
 
 
