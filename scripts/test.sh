@@ -10,7 +10,7 @@
 # the SQL for participants with the C++ a million times, tests the SDKs, and runs `skald conform` on right and wrong
 # programs; `crash` builds with failpoints and runs the crash matrix, `crash_sample` half of it; `mutants` runs what must
 # fail there; `races` runs whole services under ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a
-# step that kills its worker 51 times, and the proof that a build without failpoints has no code of them.
+# step that kills its worker until it is parked, and the proof that a build without failpoints has no code of them.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
