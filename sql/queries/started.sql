@@ -52,7 +52,7 @@ SELECT skald.send_signal(:scope::text, :key::text, :step::text, :body::jsonb) AS
 -- name: resolve_step
 SELECT skald.resolve_step(:scope::text, :key::text, :step::text, :answer::jsonb, :reason::text, :by::text) AS refusal
 
--- What waits, the one that began first at first. `seconds`: since it began; `due_in`: below 0 if it is late.
+-- What waits, oldest first. `seconds`: since it began; `due_in`: below 0 if it is late.
 -- name: list_started
 SELECT s.scope, s.key, s.step, s.kind, s.dependency, coalesce(s.owner, '') AS owner, s.fence, s.in_doubt, s.calls, s.looks, s.tries,
        s.answer IS NOT NULL AS is_answered,

@@ -178,7 +178,7 @@ void add_started_commands(CLI::App& app, output& out, choice& chosen)
         "started",
         "steps that have begun and wait for a call, a signal or a time: DATABASE_URL is that of their service");
     started->require_subcommand(1);
-    auto* const command = started->add_subcommand("list", "what waits for what, the one that began first at first");
+    auto* const command = started->add_subcommand("list", "what waits for what, oldest first");
     auto const filter = std::make_shared<admin::started_filter>();
     command->add_option("--key", filter->key, "only those of that saga");
     command->add_flag("--unknown", filter->unknown, "only calls of which nobody knows what they have done");

@@ -20,7 +20,7 @@ struct started_filter
     int limit{100};
 };
 
-/// {"started", "more"}: an array, the one that began first at first, of {"key", "scope", "step", "status", "kind",
+/// {"started", "more"}: an array, oldest first, of {"key", "scope", "step", "status", "kind",
 /// "dependency", "waits_for", "owner", "fence", "in_doubt", "is_answered", "calls", "looks", "tries", "since",
 /// "due_at", "until", "age_seconds", "due_in_seconds", "error"}. `waits_for` is for people. Throws what pqxx throws, as
 /// the others.
