@@ -127,7 +127,7 @@ private:
         if (!row_["replayable"].as<bool>())
             return fmt::format(
                 "It was parked more than 30 days ago, and no replay takes it: look up what has run, do or "
-                "undo the rest by hand, pause and close its saga, and {}.",
+                "undo the rest by hand, pause and close its saga if it has one, and {}.",
                 drop_);
         if (!row_["unsendable"].is_null())
             return fmt::format("It can't be sent again: {}. Its sender must send it anew, smaller; {}.",
