@@ -177,7 +177,7 @@ TEST_CASE_FIXTURE(guarded_shop, "services that declare nothing run with users th
     close_in_order();
 
     permit_relay_of_payments();
-    payments_db.run("SELECT skald.enqueue('orders', 'hello', 'one', '{}', '{}')");
+    payments_db.value("SELECT skald.enqueue('orders', 'hello', 'one', '{}', '{}')");
     auto const relayed = tool({"relay", "--until-empty"}, payments_db.url(),
                               {{"AMQP_URL", as("payments").url()}, {"SKALD_DECLARE", "off"}});
     CHECK_MESSAGE(relayed.first == 0, relayed.second);
