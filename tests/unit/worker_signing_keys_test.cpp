@@ -47,10 +47,10 @@ TEST_CASE("of one or two files with keys the first signs")
     CHECK(both->ids().back() == alone->ids().front());
 }
 
-TEST_CASE("where signatures are off no file is looked at")
+TEST_CASE("where signatures are off there is no key, and a file with one is refused before it is looked at")
 {
-    CHECK_FALSE(read("/no/such/file", "off"));
     CHECK_FALSE(read("", "off"));
+    CHECK(contains(complaint("/no/such/file", "off"), "SKALD_SIGNING_KEYS is of SKALD_SIGNATURES=sign or require, "));
 }
 
 TEST_CASE("what is wrong with a key's file is told by its name, and what is in it is not shown")

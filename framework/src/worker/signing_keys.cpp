@@ -59,6 +59,11 @@ core::signing_key read_key(std::string const& name)
 
 std::optional<core::key_ring> read_signing_keys(config const& settings)
 {
+    // Whoever names a key believes that messages are signed.
+    if (settings.signatures == "off" && !settings.signing_keys.empty())
+        throw configuration_error{
+            "SKALD_SIGNING_KEYS is of SKALD_SIGNATURES=sign or require, without which nothing is signed: set that too, "
+            "or leave it out"};
     if (settings.signatures == "off") return std::nullopt;
     if (settings.signing_keys.empty())
         throw configuration_error{"SKALD_SIGNING_KEYS is missing: with SKALD_SIGNATURES=" + settings.signatures +

@@ -256,5 +256,8 @@ TEST_CASE_FIXTURE(signing_shop, "a relay without a service signs too")
     CHECK(wait_until([&] { return payments_db.count("charge") == 1; }));
     CHECK(payments_db.count("skald.parked") == 0);
     CHECK(tool({"relay", "--until-empty"}, orders_db, {{"SKALD_SIGNATURES", "require"}}).first == 2);
+    auto const forgotten = tool({"relay", "--until-empty"}, orders_db, {{"SKALD_SIGNING_KEYS", first}});
+    CHECK_MESSAGE(forgotten.first == 2, forgotten.second);
+    CHECK(forgotten.second.find("SKALD_SIGNING_KEYS is of SKALD_SIGNATURES=sign or require") != std::string::npos);
     for (auto* service : services()) CHECK(service->terminate().code == 0);
 }
