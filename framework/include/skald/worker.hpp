@@ -57,8 +57,8 @@ private:
 /// prints errors as one line. Exit codes: 0 drained, 1 what may pass, such as a listen address that is not there yet, 2
 /// a setting is wrong, 75 cut short. With `--rehearse KEY:STEP` it runs that step once, rolls it back, and prints what
 /// it would do (docs/rehearsal.md): 0 if it would be done, or its first transaction would commit; 1 for another end; 2
-/// if there is nothing to rehearse. With `--check-stored` it changes nothing: 0 if it could run all that is stored,
-/// else 1 (docs/change.md).
+/// if there is nothing to rehearse. With `--check-stored` it changes nothing: 0 if it could run all that is stored, 1
+/// if not, or if the database can't be examined (docs/change.md).
 int run_service(service what, int argc, char const* const* argv, std::shared_ptr<logger> log = {});
 
 /// A flag of the program's own on its command line: `--driver-age-min 21`, or `--driver-age-min=21`.

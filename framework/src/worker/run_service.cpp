@@ -70,6 +70,7 @@ bool asks_for(std::vector<std::string> const& arguments, std::string_view flag)
 bool may_pass(std::exception const& error)
 {
     if (dynamic_cast<http::address_unavailable const*>(&error) != nullptr) return true;
+    if (dynamic_cast<worker_detail::stored_not_examined const*>(&error) != nullptr) return true;
     if (dynamic_cast<std::bad_alloc const*>(&error) != nullptr) return true;
     auto const* const system = dynamic_cast<std::system_error const*>(&error);
     return system != nullptr && (system->code() == std::errc::resource_unavailable_try_again ||

@@ -3,6 +3,8 @@
 #include "admin/saga_versions.hpp"
 #include "admin/stored_sagas.hpp"
 #include "core/text.hpp"
+#include "postgres/conninfo.hpp"
+#include "postgres/faults.hpp"
 #include "postgres/migrate.hpp"
 #include "worker/service_parts.hpp"
 
@@ -72,6 +74,23 @@ std::string text_of(admin::stored_findings const& found, std::string const& wher
            "here.\n";
 }
 
+// As `skald` says it. To be called in a catch block.
+std::string why_not_examined(std::string const& url, std::exception const& error)
+{
+    std::string const what{"the database could not be examined: "}, all{error.what()};
+    if (dynamic_cast<pqxx::broken_connection const*>(&error) != nullptr)
+        return what + core::in_one_line(postgres::why_not_connected(url, all));
+    auto const said = all.substr(0, all.find('\n'));  // further lines are about the query
+    if (postgres::says_blocked())
+        return what +
+               "another session holds a lock on what it needs; `skald doctor` says which, if it still does. Give it "
+               "again (" +
+               said + ')';
+    if (dynamic_cast<pqxx::insufficient_privilege const*>(&error) != nullptr)
+        return what + said + " (`skald migrate --grant ROLE` grants what a service needs)";
+    return what + said;
+}
+
 }  // namespace
 
 void check_stored_at_start(config const& settings, std::string const& service, runtime::registry const& steps,
@@ -111,13 +130,14 @@ std::optional<stored_command> take_stored_check(std::vector<std::string>& argume
 }
 
 int run_stored_check(stored_command const& command, service& of, config const& settings)
-{
+try {
     auto& parts = of.parts();
     parts.check_complete();
     runtime::registry steps;
     for (auto const& one : parts.steps) steps.add(one.definition, one.name, one.hosted);
     postgres::connection c{{.url = settings.database_url,
                             .application_name = "skald/" + parts.name + "/check-stored",
+                            .lock_timeout = settings.lock_timeout,
                             .statement_timeout = settings.statement_timeout,
                             .commit_timeout = settings.commit_timeout}};
     auto const found = admin::check_stored(c, parts.name, steps, admin::stored_extent::all);
@@ -126,6 +146,9 @@ int run_stored_check(stored_command const& command, service& of, config const& s
                           : text_of(found, postgres::which_database(c.raw()));
     std::fputs(text.c_str(), stdout);
     return found.is_well() ? 0 : 1;
+}
+catch (pqxx::failure const& error) {
+    throw stored_not_examined{why_not_examined(settings.database_url, error)};
 }
 
 }  // namespace skald::worker_detail

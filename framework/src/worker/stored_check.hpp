@@ -9,6 +9,7 @@
 #include <skald/service.hpp>
 
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,15 @@ struct stored_command
 /// Takes `--check-stored` out of `arguments`, and `--json` with it; nothing if it is not among them.
 std::optional<stored_command> take_stored_check(std::vector<std::string>& arguments);
 
-/// Reads all that is stored and prints what is wrong with it. Returns the exit code: 0 if nothing is, else 1.
+/// The database can't be had, or something in it: that may pass.
+class stored_not_examined : public std::runtime_error
+{
+public:
+    using runtime_error::runtime_error;
+};
+
+/// Reads all that is stored and prints what is wrong with it. Returns the exit code: 0 if nothing is, else 1. Throws
+/// configuration_error and stored_not_examined.
 int run_stored_check(stored_command const& command, service& of, config const& settings);
 
 extern char const* const stored_check_help;

@@ -104,6 +104,34 @@ TEST_CASE("a rehearsal that can't be is a JSON object with --json")
     CHECK_MESSAGE(command.log().find(R"({"refused":")") != std::string::npos, command.log());
 }
 
+TEST_CASE("a database that a service's --check-stored can't examine for now is exit code 1, and said to be that")
+{
+    auto const check = [](std::string const& url) {
+        service_process command{SKALD_SERVICES_DIR "/payment_service",
+                                {"--check-stored", "--json"},
+                                {{"DATABASE_URL", url}, {"PATH", "/usr/bin:/bin"}, {"SKALD_LOCK_TIMEOUT_MS", "300"}}};
+        auto const end = command.run();
+        return told{end.code.value_or(-1), command.log()};
+    };
+    auto const away = check("postgresql://nobody@127.0.0.1:1/nowhere");
+    CHECK_MESSAGE(away.code == 1, away.text);
+    CHECK_MESSAGE(away.text.find(R"({"refused":"the database could not be examined: )") != std::string::npos,
+                  away.text);
+    CHECK(check("postgresql://nobody@127.0.0.1:none/nowhere").code == 2);
+    fresh_database db{"payments"};
+    REQUIRE(skald_at(db.url(), {"migrate", "--service", "payments"}).code == 0);
+    CHECK(check(db.url()).code == 0);
+    pqxx::connection c{db.url()};
+    pqxx::work holds{c};
+    holds.exec("LOCK skald.outbox");
+    auto const locked = check(db.url());
+    CHECK_MESSAGE(locked.code == 1, locked.text);
+    CHECK_MESSAGE(locked.text.find("could not be examined: another session holds a lock on what it needs; `skald "
+                                   "doctor` says which") != std::string::npos,
+                  locked.text);
+    CHECK_MESSAGE(locked.text.find("LINE") == std::string::npos, locked.text);
+}
+
 TEST_CASE("an AMQP_URL that is no URL of a broker is a wrong setting for every command that needs one")
 {
     fresh_database db{"orders"};
