@@ -137,3 +137,23 @@ TEST_CASE("a question mark in a URL's password is not where its settings begin")
     CHECK(settings.at("host") == "db");
     CHECK(settings.at("dbname") == "shop");
 }
+
+TEST_CASE("a server that refuses a connection is told from one that is not there")
+{
+    using skald::postgres::remedy_of_no_connection;
+    using skald::test::contains;
+    std::string const failed{"connection to server at \"db\" (10.0.0.7), port 5432 failed: "};
+    for (auto const& [said, remedy] : std::map<std::string, std::string>{
+             {"FATAL:  password authentication failed for user \"pw\"\n",
+              "check the user in DATABASE_URL, and its pass"},
+             {"fe_sendauth: no password supplied\n", "check the user in DATABASE_URL, and its password"},
+             {"FATAL:  role \"pw\" does not exist\n", "check the user in DATABASE_URL, and its password"},
+             {"FATAL:  too many connections for role \"pw\"\n", "ALTER ROLE ... CONNECTION LIMIT"},
+             {"FATAL:  too many connections for database \"shop\"\n", "ALTER DATABASE ... CONNECTION LIMIT"},
+             {"FATAL:  sorry, too many clients already\n", "raise max_connections"},
+             {"FATAL:  no pg_hba.conf entry for host \"10.0.0.8\", user \"pw\"\n", "its pg_hba.conf has to let"},
+             {"FATAL:  permission denied for database \"shop\"\n", "GRANT CONNECT ON DATABASE"},
+             {"Connection refused\n\tIs the server running on that host?\n",
+              "check that it runs, and that DATABASE_URL"}})
+        CHECK_MESSAGE(contains(remedy_of_no_connection(failed + said), remedy), said);
+}

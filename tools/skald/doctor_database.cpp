@@ -18,6 +18,10 @@ namespace {
 
 constexpr std::string_view lock_not_available{"55P03"};
 
+constexpr std::string_view or_take_fewer =
+    ", or lower SKALD_LANES and SKALD_HTTP_LANES; each process takes lanes + HTTP lanes + 5, and 4 more for external "
+    "or waiting steps";
+
 // If a crash loses a record, a step runs twice: everything else depends on these settings.
 void examine_settings(pqxx::row const& server, findings& found)
 {
@@ -57,15 +61,24 @@ void examine_node(pqxx::connection& c, pqxx::row const& server, findings& found)
                free = server["connections_max"].as<int>() - server["connections_reserved"].as<int>() - used;
     add(found, "connections", free >= 20, free <= 3 ? health::problem : health::warning,
         fmt::format("{} of {} connections are taken", used, server["connections_max"].c_str()),
-        "raise max_connections, or lower SKALD_LANES and SKALD_HTTP_LANES; each process takes lanes + HTTP lanes + 5, "
-        "and 4 "
-        "more for external or waiting steps");
+        "raise max_connections" + std::string{or_take_fewer});
     std::string const standbys = server["standbys"].c_str();
     if (!standbys.empty())
         add(found, "synchronous standbys", server["standbys_connected"].as<int>() > 0, health::problem,
             fmt::format("synchronous_standby_names is '{}', and {} are connected", standbys,
                         server["standbys_connected"].c_str()),
             "every COMMIT waits for one: start it, or take it off the list");
+}
+
+void examine_role_limits(pqxx::connection& c, findings& found)
+{
+    for (auto const& row : run(c, q::doctor_role_limits)) {
+        auto const left = row["most"].as<int>() - row["taken"].as<int>();
+        add(found, "connections", left >= 5, left <= 0 ? health::problem : health::warning,
+            fmt::format("{} of {} connections of role {} are taken", row["taken"].c_str(), row["most"].c_str(),
+                        row["role"].c_str()),
+            fmt::format("raise its limit: ALTER ROLE {} CONNECTION LIMIT N{}", row["role"].c_str(), or_take_fewer));
+    }
 }
 
 void examine_clock(pqxx::connection& c, findings& found)
@@ -232,6 +245,7 @@ void examine(pqxx::connection& c, std::string const& conninfo, expected& at_brok
         examine_node(c, server[0], found);
         examine_settings(server[0], found);
     });
+    examine_part(c, found, "connections", [&] { examine_role_limits(c, found); });
     examine_part(c, found, "pooler", [&] { examine_pooler(c, conninfo, found); });
     examine_part(c, found, "clock", [&] { examine_clock(c, found); });
     examine_part(c, found, "vacuum", [&] { examine_xmin(c, found); });
@@ -295,7 +309,7 @@ expected examine_database(std::string const& url, bool has_broker, findings& fou
     catch (pqxx::failure const& error) {
         found.push_back({"database", health::problem,
                          "can't be examined: " + postgres::why_not_connected(url, error.what()),
-                         "check that it runs, and that DATABASE_URL names it"});
+                         std::string{postgres::remedy_of_no_connection(error.what())}});
     }
     return at_broker;
 }

@@ -187,6 +187,32 @@ std::string why_not_connected(std::string_view url, std::string const& error)
     return "DATABASE_URL is not set, so libpq's PG* variables and defaults name the database; " + error;
 }
 
+std::string_view remedy_of_no_connection(std::string_view error)
+{
+    struct known
+    {
+        std::string_view words, remedy;
+    };
+    constexpr std::string_view user = "the server runs: check the user in DATABASE_URL, and its password";
+    constexpr std::array all{
+        known{"too many connections for role",
+              "raise the role's limit (ALTER ROLE ... CONNECTION LIMIT), or end some of its sessions"},
+        known{"too many connections for database",
+              "raise the database's limit (ALTER DATABASE ... CONNECTION LIMIT), or end some of its sessions"},
+        known{"too many clients", "raise max_connections, or end some sessions"},
+        known{"connection slots are reserved", "raise max_connections, or end some sessions"},
+        known{"authentication failed", user},
+        known{"no password supplied", user},
+        known{"is not permitted to log in", user},
+        known{"FATAL:  role \"", user},
+        known{"pg_hba.conf", "the server runs: its pg_hba.conf has to let this user in from this machine"},
+        known{"permission denied for database", "as its owner: GRANT CONNECT ON DATABASE ... TO this user"},
+    };
+    auto const* const one =
+        std::ranges::find_if(all, [&](known const& it) { return error.find(it.words) != std::string_view::npos; });
+    return one != all.end() ? one->remedy : "check that it runs, and that DATABASE_URL names it";
+}
+
 std::string with_defaults(std::string_view url, std::string_view application_name, std::string_view session_attrs)
 {
     parse(std::string{url});

@@ -24,4 +24,7 @@ void refuse_read_only(std::string_view url);
 /// Why connecting failed, in libpq's words; and that no URL was given, if that is so: it is the most likely cause.
 std::string why_not_connected(std::string_view url, std::string const& error);
 
+/// What to do about it: by libpq's words, where they are English.
+std::string_view remedy_of_no_connection(std::string_view error);
+
 }  // namespace skald::postgres

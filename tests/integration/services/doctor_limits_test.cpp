@@ -16,6 +16,13 @@ told doctor_with(fresh_database const& database, std::string const& options)
     return {end.code.value_or(-1), command.log()};
 }
 
+std::string as_role(fresh_database const& database, std::string const& role)
+{
+    auto url = database.url();
+    auto const user = url.find("://") + 3;
+    return url.replace(user, url.find_first_of(":@", user) - user, role);
+}
+
 bool says(told const& all, std::string const& words)
 {
     return all.text.find(words) != std::string::npos;
@@ -37,6 +44,37 @@ TEST_CASE("skald doctor minds no search_path, and no statement_timeout that othe
         for (std::string const check : {"vacuum", "schema", "functions", "privileges", "locks"})
             CHECK_MESSAGE(level(seen.object(), check) == "ok", options, ": ", check, ": ", seen.text);
     }
+}
+
+TEST_CASE("skald doctor names a role's own limit of connections, whoever looks, and does not blame the address for it")
+{
+    fresh_database db{"narrow"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    auto const role = "narrow_" + random_word();
+    auto const look_as = [&](std::string const& user) {
+        service_process command{
+            SKALD_TOOL, {"doctor", "--json"}, {{"DATABASE_URL", as_role(db, user)}, {"PATH", "/usr/bin:/bin"}}};
+        auto const end = command.run();
+        return told{end.code.value_or(-1), command.log()};
+    };
+    auto const stranger = look_as(role);
+    CHECK(stranger.code == 1);
+    CHECK_MESSAGE(says(stranger, "the server runs: check the user in DATABASE_URL"), stranger.text);
+    db.ask("CREATE ROLE " + role + " LOGIN CONNECTION LIMIT 1");
+    {
+        pqxx::connection const only{as_role(db, role)};
+        auto const outside = look_as(role);
+        CHECK(outside.code == 1);
+        CHECK_MESSAGE(says(outside, "raise the role's limit (ALTER ROLE ... CONNECTION LIMIT)"), outside.text);
+        CHECK_FALSE(says(outside, "that DATABASE_URL names it"));
+        auto const owner = run_skald(db, {"doctor", "--json"}, false);
+        CHECK(owner.code == 1);
+        CHECK(level(owner.object(), "connections") == "problem");
+        CHECK_MESSAGE(says(owner, "1 of 1 connections of role " + role + " are taken"), owner.text);
+    }
+    // The session that ended may count for a moment more.
+    CHECK(wait_until([&] { return level(look_as(role).object(), "connections") == "warning"; }));
+    db.ask("DROP ROLE " + role);
 }
 
 TEST_CASE("skald doctor says of a database that takes no writes nothing about locks")
