@@ -115,6 +115,12 @@ public:
     {
         return count("pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()") == 1;
     }
+    /// Whether a session in it waits for a lock that another holds.
+    bool has_one_waiting()
+    {
+        return count("pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = "
+                     "current_database())") > 0;
+    }
 
 private:
     static table text_of(pqxx::result const& rows)

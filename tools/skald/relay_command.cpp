@@ -41,14 +41,19 @@ std::int64_t unsent(config const& settings)
         .as<std::int64_t>();
 }
 
+// Some statements can't be prepared, while the schema is an older one, or one of its tables is locked.
+postgres::connection ask_at_start(postgres::connection_options options)
+{
+    options.prepares_statements = false;
+    return postgres::connection{options};
+}
+
 // What a worker refuses at its start, a relay refuses too: from a copy of the database it would send once more what was
 // sent before, and another system's broker would take its messages, which are lost here then.
 // `database` is shared with the connections that send, so that they refuse whatever takes the place of this one.
 void refuse_others(config const& settings, postgres::connection_options const& database)
 {
-    auto asking = database;
-    asking.prepares_statements = false;  // some can't be, while the schema is an older one
-    postgres::connection c{asking};
+    auto c = ask_at_start(database);
     postgres::require_schema(c.raw());
     auto const owner = postgres::owner_of(c.raw());
     if (owner.service.empty()) return;                                                // no worker has ever run here
@@ -74,7 +79,7 @@ detail::transport_maker kafka_if_built()
 // Whose database it is; empty if no worker has ever run here.
 std::string owner_name(config const& settings)
 {
-    auto c = connect(settings, "relay");
+    auto c = ask_at_start(database_options(settings, "relay"));
     postgres::require_schema(c.raw());
     return postgres::owner_of(c.raw()).service;
 }

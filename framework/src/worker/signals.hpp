@@ -7,7 +7,8 @@
 
 namespace skald::worker_detail {
 
-/// Blocks the two signals for this thread and those that it starts from now on; the destructor restores the mask.
+/// Blocks the two signals for this thread and those that it starts from now on; the destructor takes what nobody has
+/// waited for, and restores the mask.
 /// Threads: construct it before any other thread starts; call wait() on the same thread.
 class signals
 {

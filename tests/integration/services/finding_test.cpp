@@ -104,3 +104,25 @@ TEST_CASE("what an order is for is said in one way, and what has ended takes non
     }
     CHECK(h.db.count("skald.audit") == 0);
 }
+
+TEST_CASE("an order for many that is stopped while it waits for its first look ends with words, and not by the signal")
+{
+    home_of_bob h;
+    pqxx::connection c{h.db.url()};
+    pqxx::work holds{c};
+    holds.exec("LOCK skald.saga");
+    for (int const number : {SIGINT, SIGTERM}) {
+        service_process tool{
+            SKALD_TOOL,
+            {"saga", "pause", "--status", "running", "--yes", "--reason", "r"},
+            {{"DATABASE_URL", h.db.url()}, {"PATH", "/usr/bin:/bin"}, {"SKALD_LOCK_TIMEOUT_MS", "2000"}}};
+        tool.start();
+        REQUIRE(wait_until([&] { return h.db.has_one_waiting(); }));
+        tool.kill(number);
+        auto const end = tool.wait();
+        CHECK_MESSAGE(end.code == 1, skald::rig::in_words(end));
+        CHECK_MESSAGE(tool.has_logged("rolled back: another session holds a lock on what it needs"), tool.log());
+    }
+    holds.abort();
+    CHECK(h.db.count("skald.control") == 0);
+}

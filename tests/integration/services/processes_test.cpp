@@ -201,3 +201,21 @@ TEST_CASE("a relay does not wait where the schema skald is another application's
     service_process relay{SKALD_TOOL, {"relay"}, shop::variables(s.orders_db)};
     CHECK_MESSAGE(relay.run().code == 2, relay.log());
 }
+
+TEST_CASE("a relay that is stopped while another session holds its outbox ends in order")
+{
+    shop s;
+    s.orders.start();
+    s.wait_until_started(s.orders);
+    CHECK(s.orders.terminate().code == 0);
+    pqxx::connection c{s.orders_db.url()};
+    pqxx::work holds{c};
+    holds.exec("LOCK skald.outbox");
+    auto variables = shop::variables(s.orders_db);
+    variables["SKALD_LOCK_TIMEOUT_MS"] = "2000";
+    service_process relay{SKALD_TOOL, {"relay"}, variables};
+    relay.start();
+    REQUIRE(wait_until([&] { return s.orders_db.has_one_waiting(); }));
+    auto const end = relay.terminate();
+    CHECK_MESSAGE(end.code == 0, skald::rig::in_words(end), ": ", relay.log());
+}
