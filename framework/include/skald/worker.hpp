@@ -35,7 +35,8 @@ public:
     ///
     /// Returns: 0 after a clean drain. If the drain is cut short (a second signal, or its time limit), the process ends
     ///          here with exit code 75, because a thread that is stuck in a step can't be stopped; what was not
-    ///          committed is delivered again.
+    ///          committed is delivered again. A start ends when the statement that it waits for has, after one
+    ///          signal or two.
     /// Threads: starts its own, and returns when they have ended. SIGTERM and SIGINT are blocked meanwhile in this
     ///          thread and in those that it starts; SIGPIPE is ignored in the whole process from then on.
     /// Throws:  configuration_error for what waiting does not fix, such as a migration that fails.
