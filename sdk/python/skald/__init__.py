@@ -181,7 +181,7 @@ class Participant:
                     raise type(error)(f"{error}\nrun `skald migrate --service {self.service}`") from None
                 raise
             self._connection = made
-        self._connection.row_factory = tuple_row  # whatever a step has set
+        _restore(self._connection, psycopg.Cursor)
         return self._connection
 
     def process(self, message: Message) -> str:
@@ -248,6 +248,7 @@ class Participant:
             made = (step.undo or step.run)(ctx, data) if back else step.run(ctx, data)
             data = data if made is None else made
             ctx._ended.append(True)
+            _restore(connection, psycopg.Cursor)
             # What has not changed goes on as it came, to the byte and the version. True == 1, but they are not the same JSON.
             same = data == received and json.dumps(data, sort_keys=True) == json.dumps(received, sort_keys=True)
             connection.execute("SELECT skald.done(%s, %s, %s)", (token, *((message.body, None) if same else (_dump(data), known))))
@@ -361,6 +362,11 @@ class Participant:
 
 def _node(url: str) -> str:
     return conninfo.make_conninfo(**{**NODE, **conninfo.conninfo_to_dict(url)})
+
+
+def _restore(connection: Any, cursors: Any) -> None:
+    """What a step or a handler sets in the driver is its own: not Skald's, nor the next one's."""
+    connection.row_factory, connection.cursor_factory, connection._adapters = tuple_row, cursors, None  # None: the driver's
 
 
 def _text(value: Any) -> str:

@@ -19,14 +19,13 @@ from fastapi.exception_handlers import http_exception_handler, request_validatio
 from fastapi.exceptions import RequestValidationError
 from psycopg import errors
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from . import IDLE_MAX, _dump, _node
+from . import IDLE_MAX, _dump, _node, _restore
 from ._commit import InDoubt, cut, watched
 from ._response import Response as _Response, Send, problem as _problem, wait_preference as _wait_preference
 
@@ -163,7 +162,7 @@ class Guard:
     @staticmethod
     async def _reset(connection: psycopg.AsyncConnection[Any]) -> None:
         # What a handler has left in its session (docs/session.md). What follows a COMMIT or ROLLBACK of its own must write nothing.
-        connection.row_factory = tuple_row
+        _restore(connection, psycopg.AsyncCursor)
         await connection.execute("RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE ALL; UNLISTEN *; DISCARD TEMP; "
                                  "SELECT pg_advisory_unlock_all(); SET default_transaction_read_only = on", prepare=False)
 
@@ -278,6 +277,7 @@ class Guard:
                 ctx = RequestContext(connection, whose, key, taken)
                 run = _Run(app, {**scope, "state": {**scope.get("state", {}), "skald": ctx}}, body)
                 made = await self._made(run, ctx)
+                _restore(connection, psycopg.AsyncCursor)
                 if made is None or not _is_outcome(made, ctx):
                     if connection.info.transaction_status is not TransactionStatus.INERROR:
                         await connection.execute("SELECT skald.assert_requested(%s)", (taken,))

@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from psycopg import errors
 from psycopg.rows import dict_row
+from psycopg.types.string import TextLoader
 from starlette.background import BackgroundTask
 
 import skald.http
@@ -92,6 +93,27 @@ def test_the_rows_that_a_handler_has_asked_for_are_its_own(shop: Shop) -> None:
 
     shop.act = rows
     assert [r.status_code for key in "ab" for r in shop.send((key, ORDER, {}))] == [201, 201]
+
+
+@pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
+def test_what_a_handler_sets_in_the_driver_is_its_own(shop: Shop) -> None:
+    async def sets(ctx: RequestContext, order: Order) -> Response:
+        await shop.note(ctx, order)
+        ctx.connection.cursor_factory = psycopg.AsyncRawCursor
+        ctx.connection.adapters.register_loader("jsonb", TextLoader)
+        ctx.connection.adapters.register_loader("int4", TextLoader)
+        return Response(status_code=status, headers={"X-A": "b"})
+
+    async def reads(ctx: RequestContext, order: Order) -> Response:
+        return JSONResponse(await (await ctx.sql("SELECT 1, '{}'::jsonb")).fetchone())
+
+    for status, replayed in ((201, "true"), (409, None)):
+        shop.act = sets
+        assert [(r.status_code, r.headers.get("idempotency-replayed"), r.headers["x-a"]) for _ in range(2)
+                for r in shop.send((f"a{status}", ORDER, {}))] == [(status, None, "b"), (status, replayed, "b")]
+        shop.act = reads
+        assert [r.json() for r in shop.send((f"b{status}", ORDER, {}))] == [[1, {}]]
+    assert shop.notes() == 1
 
 
 @pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)

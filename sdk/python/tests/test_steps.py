@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from payments_shop import BODY, Shop, charge_message, message, shop, template, url  # noqa: F401
 from psycopg.rows import dict_row
+from psycopg.types.string import TextLoader
 from standby import AbsentStandby
 
 import skald
@@ -138,6 +139,24 @@ def test_the_rows_that_a_step_has_asked_for_are_its_own(shop: Shop) -> None:
 
     shop.raises = [rows, rejects]
     assert [shop.participant.process(message("charge", 2, key=key)) for key in "abc"] == ["step.completed", "step.rejected", "step.completed"]
+
+
+def test_what_a_step_sets_in_the_driver_is_its_own(shop: Shop) -> None:
+    def sets(ctx: skald.Context, order: Any) -> None:
+        ctx.connection.cursor_factory = psycopg.RawCursor
+        ctx.connection.adapters.register_loader("int4", TextLoader)
+
+    def rejects(ctx: skald.Context, order: Any) -> None:
+        sets(ctx, order)
+        raise skald.Reject("no money")
+
+    def reads(ctx: skald.Context, order: Any) -> None:
+        read.append((ctx.attempt, ctx.sql("SELECT 1").fetchone()))
+
+    read: list[Any] = []
+    shop.raises = [sets, reads, rejects, reads]
+    assert [shop.participant.process(message("charge", 2, key=key)) for key in "abcd"] == ["step.completed"] * 2 + ["step.rejected", "step.completed"]
+    assert read == [(1, (1,))] * 2
 
 
 def test_a_rejection_without_a_text_is_one(shop: Shop) -> None:
