@@ -21,6 +21,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
@@ -145,6 +146,8 @@ func (p *Participant) Connect(ctx context.Context) error {
 		}
 		config.ConnConfig.DialFunc = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 5 * time.Second}).DialContext
 		config.ConnConfig.OnNotice = p.noticed
+		// What a step registers with the driver is its own: not Skald's, nor the next one's.
+		config.BeforeAcquire = func(_ context.Context, c *pgx.Conn) bool { *c.TypeMap() = *pgtype.NewMap(); return true }
 		config.MaxConns = int32(p.Lanes) + 1 // and one for what the broker has given up
 		config.ConnConfig.RuntimeParams["application_name"] = "skald/" + p.Service
 		config.ConnConfig.RuntimeParams["options"] += " -c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"
