@@ -28,6 +28,7 @@ __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze",
 
 log = logging.getLogger("skald")
 
+OPTIONS = ("version", "attempts", "first_ms", "longest_ms", "deadline_ms")
 CONTENDED_MAX, LOST_MAX, IDLE_MAX = 50, 5, 30  # in a row, before they count as an attempt of the step; seconds of silence in a transaction
 
 # A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
@@ -153,6 +154,8 @@ class Participant:
         name = f"{definition}/{step}"
         if name in self._steps:
             raise ValueError(f"step {step} of {definition} is there twice")
+        if unknown := [option for option in options if option not in OPTIONS]:
+            raise TypeError(f"step {name} has no option {unknown[0]}, but {', '.join(OPTIONS)}, upcast")
 
         def add(function: Function) -> Step:
             self._steps[name] = Step(function, {"kind": kind, **options}, upcast)

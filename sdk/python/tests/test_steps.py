@@ -285,6 +285,8 @@ def test_mistakes_are_said_at_the_start(url: str) -> None:
         p.connect()
     with pytest.raises(ValueError, match="twice"):
         p.pivot("order", "ship")
+    with pytest.raises(TypeError, match="step order/shop has no option attempt, but version, attempts, first_ms, longest_ms, deadline_ms, upcast"):
+        p.pivot("order", "shop", attempt=3)
     q = skald.Participant("payments", database_url=url)
     q.compensatable("order", "charge")(lambda ctx, order: None)
     with pytest.raises(ValueError, match="has a compensation"):
