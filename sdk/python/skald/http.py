@@ -74,7 +74,7 @@ class RequestContext:
         try:
             return await self.connection.execute(query, values)
         except psycopg.Error as error:
-            self._met = error
+            self._met = self._met if isinstance(error, errors.InFailedSqlTransaction) else error
             raise
 
     def start(self, definition: str, itinerary: str, data: Any, *, version: int = 1, deadline: timedelta | None = None,
@@ -284,6 +284,9 @@ class Guard:
                     raise psycopg.Rollback
                 if ctx._unawaited:
                     raise RuntimeError("a statement of the handler was never awaited, and not executed: `await ctx.sql(...)`, in an `async def`")
+                if connection.info.transaction_status is TransactionStatus.INERROR:
+                    raise RuntimeError("a statement failed and the handler went on, but PostgreSQL has undone it all: put such a statement into "
+                                       "`async with ctx.connection.transaction()`") from ctx._met
                 await connection.execute("SELECT skald.respond(%s, %s, %s, %s, %s)",
                                          (taken, made.status, made.content_type, json.dumps(made.headers), made.body))
                 committing.append(True)

@@ -138,6 +138,44 @@ def test_a_full_pool_is_not_said_to_be_the_database(shop: Shop) -> None:
     assert (problem(busy[0]), "have all connections" in busy[0].text, shop.notes()) == ((503, "about:blank"), True, 1)
 
 
+def raised_by(shop: Shop, target: str = "/orders", method: str = "POST") -> Exception:
+    async def ask() -> None:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(shop.app), base_url="http://shop") as client:
+            with pytest.raises(Exception) as error:
+                await client.request(method, target, content=ORDER, headers={"Content-Type": "application/json", "Idempotency-Key": "k"})
+            raised.append(error.value)
+
+    raised: list[Exception] = []
+    shop.send(ask)
+    return raised[0]
+
+
+def test_an_error_that_a_handler_passes_over_is_named(shop: Shop) -> None:
+    async def passes_over(ctx: RequestContext, order: Order) -> Response:
+        for statement in ("SELECT 1/0", "SELECT 1"):
+            try:
+                await ctx.sql(statement)
+            except psycopg.Error:
+                pass
+        return Response(status_code=status)
+
+    async def goes_on(ctx: RequestContext, order: Order) -> Response:
+        try:
+            async with ctx.connection.transaction():
+                await ctx.sql("SELECT 1/0")
+        except errors.DivisionByZero:
+            return await shop.note(ctx, order)
+        return Response()
+
+    shop.act = passes_over
+    for status in (200, 404):
+        raised = raised_by(shop)
+        assert "async with ctx.connection.transaction()" in str(raised) and isinstance(raised.__cause__, errors.DivisionByZero)
+    shop.act = goes_on
+    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
+    assert shop.notes() == 1
+
+
 def test_a_handler_runs_again_for_what_its_own_transaction_met_only(shop: Shop) -> None:
     raised: Exception | None = None
 
