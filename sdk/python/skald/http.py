@@ -75,6 +75,8 @@ class RequestContext:
             return await self.connection.execute(query, values)
         except psycopg.Error as error:
             self._met = self._met if isinstance(error, errors.InFailedSqlTransaction) else error
+            if error.diag.constraint_name == "saga_once":
+                raise type(error)(f"a request starts one saga, and {self.key} has one: start others by the SQL function skald.start") from error
             raise
 
     def start(self, definition: str, itinerary: str, data: Any, *, version: int = 1, deadline: timedelta | None = None,
@@ -342,7 +344,9 @@ def _is_outcome(made: _Response, ctx: RequestContext) -> bool:
 
 async def context(request: Request) -> AsyncIterator[RequestContext]:
     """For a handler: `ctx: RequestContext = Depends(skald.http.context)`."""
-    made: RequestContext = request.state.skald
+    made: RequestContext | None = getattr(request.state, "skald", None)
+    if made is None:
+        raise RuntimeError(f"{request.method} {request.url.path} is not guarded, so it has no `ctx`: guard(app, guarded=...) says which requests are")
     made._is_used = True
     try:
         yield made

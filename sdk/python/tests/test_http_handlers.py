@@ -150,6 +150,25 @@ def raised_by(shop: Shop, target: str = "/orders", method: str = "POST") -> Exce
     return raised[0]
 
 
+def test_a_request_without_a_guard_has_no_context_and_says_why(shop: Shop) -> None:
+    @shop.app.get("/plain")
+    async def plain(ctx: RequestContext = Depends(skald.http.context)) -> Response:
+        return Response()
+
+    assert "GET /plain is not guarded" in str(raised_by(shop, "/plain", "GET"))
+
+
+def test_a_request_starts_one_saga(shop: Shop) -> None:
+    async def starts(ctx: RequestContext, order: Order) -> Response:
+        await ctx.start("welcome", "greet@orders=retriable", {})
+        await ctx.start("place-order", "greet@orders=retriable", {})
+        return Response(status_code=201)
+
+    shop.act = starts
+    assert "a request starts one saga" in str(raised_by(shop))
+    assert shop.one("SELECT count(*) FROM skald.saga") == 0
+
+
 def test_an_error_that_a_handler_passes_over_is_named(shop: Shop) -> None:
     async def passes_over(ctx: RequestContext, order: Order) -> Response:
         for statement in ("SELECT 1/0", "SELECT 1"):
