@@ -159,7 +159,8 @@ public final class Participant implements AutoCloseable {
 
     private String deliver(Connection connection, Context ctx, Delivery message, boolean givenUp) throws Exception {
         var sent = message.getProperties();
-        JsonNode row = ctx.row = json.readTree(query(connection, "SELECT to_jsonb(t) - 'data' FROM skald.take(?, ?::jsonb, ?, ?::jsonb, ?, ?, ?) AS t",
+        JsonNode row = ctx.row = json.readTree(query(connection,
+            "SELECT (to_jsonb(t) - 'data')::text FROM skald.take(?, ?::jsonb, ?, ?::jsonb, ?, ?, ?) AS t",
             text(utf8(sent.getType())), json.valueToTree(texts(sent.getHeaders())).toString(), message.getBody(), said.toString(),
             text(utf8(sent.getMessageId())), sent.getContentType() == null ? "application/json" : text(utf8(sent.getContentType())), givenUp));
         String event = row.path("event").asText();

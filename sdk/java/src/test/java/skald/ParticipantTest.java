@@ -21,6 +21,8 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.Test;
+import org.postgresql.PGConnection;
+import org.postgresql.geometric.PGpoint;
 
 /** What becomes of a delivery. */
 class ParticipantTest extends Shop {
@@ -52,6 +54,18 @@ class ParticipantTest extends Shop {
         assertEquals("{\"id\":\"1\",\"cents\":1.50,\"big\":9007199254740993,\"charge\":\"c1\"}",
             one("SELECT convert_from(payload, 'UTF8') FROM skald.outbox WHERE type = 'ship'"));
         assertEquals("step.completed", events(message("pay-out", 4, "k", bytes("\uFEFF{}"), false)));
+    }
+
+    @Test
+    void whatAStepRegistersWithTheDriverIsItsOwn() throws Exception {
+        acts.add((ctx, order) -> {
+            var driver = ctx.connection().unwrap(PGConnection.class);
+            driver.addDataType("jsonb", PGpoint.class);
+            driver.setPrepareThreshold(-1); // all values in binary
+            if (ctx.saga().equals("a")) throw new Reject("no money");
+        });
+        acts.add(acts.peek());
+        assertEquals("step.completed step.rejected step.completed", events(charge, charge("a"), charge("b")));
     }
 
     @Test
