@@ -57,6 +57,14 @@ class ParticipantTest extends Shop {
     }
 
     @Test
+    void anotherMembersNumberKeepsItsValue() throws Exception {
+        acts.add((ctx, order) -> ctx.set("charge", "c1"));
+        events(message("charge", 2, "k", bytes("{\"id\": \"1\", \"numbers\": [1234567890123456.78, 1.50, -0, -0.0, 1E5, 1e-7]}"), false));
+        assertEquals("[1234567890123456.78,1.50,0,0.0,1E+5,1E-7]", one("SELECT substring(convert_from(payload, 'UTF8') FROM '[[].*[]]')"
+            + " FROM skald.outbox WHERE type = 'ship'"));
+    }
+
+    @Test
     void whatAStepRegistersWithTheDriverIsItsOwn() throws Exception {
         acts.add((ctx, order) -> {
             var driver = ctx.connection().unwrap(PGConnection.class);
