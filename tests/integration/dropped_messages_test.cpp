@@ -187,6 +187,22 @@ TEST_CASE("of several messages with one id none is dropped, unless their destina
     CHECK(db.one("SELECT count(*) FROM skald.outbox") == "0");
 }
 
+TEST_CASE("no more are dropped at once than is said, and what is left is dropped when it is said again")
+{
+    dropping_shop s;
+    auto const& db = s.at("orders").db;
+    db.run("SELECT skald.enqueue('mail', 'x', 'm' || n, '') FROM generate_series(1, 5) AS n");
+    auto const drop = [&] {
+        return s.drop("orders", "'mail', NULL, 'gone', NULL, true, at_most => 2")["dropped"].size();
+    };
+    CHECK(drop() == 2);
+    CHECK(db.one("SELECT count(*) FROM skald.outbox") == "3");
+    CHECK(drop() == 2);
+    CHECK(drop() == 1);
+    CHECK(drop() == 0);
+    CHECK(db.one("SELECT count(*) FROM skald.audit") == "5");
+}
+
 TEST_CASE("what a relay is sending at this moment is not dropped")
 {
     dropping_shop s;

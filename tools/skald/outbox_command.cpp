@@ -140,21 +140,44 @@ std::string way_out(nlohmann::json const& refused)
     return "to drop it all the same, say --yes";
 }
 
+// Of many, each batch is a transaction of its own, of about a second: one of all would take longer than a statement may.
+constexpr int batch_max = 1'000;
+
+/// Drops one batch, and adds to `did` what became of it. Whether more may be left.
+bool drop_batch(postgres::connection& c, dropping const& what, nlohmann::json& did)
+{
+    auto const wanted = postgres::execute(queries::drop_messages{.destination = what.to,
+                                                                 .message_id = what.id,
+                                                                 .reason = what.why,
+                                                                 .by = what.by,
+                                                                 .forced = what.yes,
+                                                                 .of_scope = what.scope,
+                                                                 .at_most = batch_max});
+    auto const rows = change(c, [&] { return c.run(wanted); });
+    auto const batch = nlohmann::json::parse(rows[0]["answer"].c_str());
+    for (auto const* list : {"dropped", "refused"})
+        for (auto const& one : batch[list]) did[list].push_back(one);
+    return what.yes && batch["dropped"].size() == batch_max;
+}
+
 int drop_messages(dropping const& what, output const& out)
 {
     if (!what.id && !what.to) throw configuration_error{"say which: a MESSAGE_ID, or --to DESTINATION, or both"};
     if (!what.id && !what.yes)
         throw configuration_error{"every message to " + *what.to + " would be dropped: say --yes too"};
     auto c = connect("outbox");
-    auto const wanted = postgres::execute(queries::drop_messages{.destination = what.to,
-                                                                 .message_id = what.id,
-                                                                 .reason = what.why,
-                                                                 .by = what.by,
-                                                                 .forced = what.yes,
-                                                                 .of_scope = what.scope});
-    auto const rows = change(c, [&] { return c.run(wanted); });
-    auto const did = nlohmann::json::parse(rows[0]["answer"].c_str());
+    nlohmann::json did{{"dropped", nlohmann::json::array()}, {"refused", nlohmann::json::array()}};
     auto const &dropped = did["dropped"], &refused = did["refused"];
+    std::string failed;
+    bool is_unknown{};
+    try {
+        while (drop_batch(c, what, did)) continue;
+    }
+    catch (std::exception const& error) {
+        if (dropped.empty()) throw;
+        is_unknown = dynamic_cast<may_be_done const*>(&error) != nullptr;
+        failed = core::in_one_line(error.what());
+    }
     if (dropped.empty() && refused.empty())
         return out.refuse("no such message waits here: it was sent or dropped already, or is being sent now");
     auto text = fmt::format("{} dropped", dropped.size());
@@ -162,8 +185,15 @@ int drop_messages(dropping const& what, output const& out)
     for (auto const& one : refused)
         text += fmt::format("\n{}: {}; {}", core::visible_text(one["message_id"].get<std::string>()),
                             one["why"].get<std::string>(), way_out(one));
+    if (!failed.empty()) {
+        did[is_unknown ? "unknown" : "failed"] = failed;
+        text += is_unknown
+                    ? fmt::format("; up to {} more may be gone, since its connection broke on the way: ", batch_max)
+                    : "; then it failed: ";
+        text += failed + ". Give it again to go on with the rest";
+    }
     out.tell(text, did);
-    return refused.empty() ? 0 : 1;
+    return refused.empty() && failed.empty() ? 0 : 1;
 }
 
 void add_list_of_messages(CLI::App& outbox, output& out, choice& chosen)

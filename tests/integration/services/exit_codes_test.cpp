@@ -212,6 +212,40 @@ TEST_CASE("a command whose connection breaks on the way says that it may have be
     CHECK_MESSAGE(!order.object().contains("failed"), order.text);
 }
 
+TEST_CASE("messages are dropped in batches: what was dropped before one that fails stays so, and is told")
+{
+    fresh_database db{"orders"};
+    REQUIRE(skald_at(db.url(), {"migrate", "--service", "orders"}).code == 0);
+    std::string act, said;
+    SUBCASE("by an error")
+    {
+        act = "RAISE EXCEPTION 'no more'";
+        said = "failed";
+    }
+    SUBCASE("because its connection breaks")
+    {
+        act = "PERFORM pg_terminate_backend(pg_backend_pid())";
+        said = "unknown";
+    }
+    db.ask("SELECT skald.enqueue('mail', 'x', 'm' || n, '') FROM generate_series(1, 2500) AS n;"
+           "CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$ "
+           "BEGIN IF NEW.detail->>'why' = 'cut' AND (SELECT count(*) FROM skald.audit) >= 1500 THEN " +
+           act +
+           "; END IF; RETURN NULL; END $$;"
+           "CREATE TRIGGER cut AFTER INSERT ON skald.audit FOR EACH ROW EXECUTE FUNCTION cut()");
+    auto const cut = skald_at(db.url(), {"outbox", "drop", "--to", "mail", "--reason", "cut", "--yes", "--json"});
+    CHECK(cut.code == 1);
+    CHECK(cut.object()["dropped"].size() == 1000);
+    CHECK_MESSAGE(cut.object().contains(said), cut.text.substr(cut.text.size() - 300));
+    CHECK(db.count("skald.outbox") == 1500);
+
+    auto const rest = skald_at(db.url(), {"outbox", "drop", "--to", "mail", "--reason", "gone", "--yes"});
+    CHECK(rest.code == 0);
+    CHECK_MESSAGE(rest.text.starts_with("1500 dropped"), rest.text);
+    CHECK(db.count("skald.outbox") == 0);
+    CHECK(db.ask("SELECT count(DISTINCT xmin::text) FROM skald.audit WHERE verb = 'outbox drop'") == table{{"3"}});
+}
+
 TEST_CASE("an option's value that is empty is empty, and takes no other word")
 {
     fresh_database db{"orders"};
