@@ -16,6 +16,7 @@ CREATE TABLE skald.ended (
     home     text        NOT NULL,
     steps    text[]      NOT NULL,
     ended_at timestamptz NOT NULL,
+    asked_at timestamptz NOT NULL,  -- by its home, which still had the saga then
     noted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT ended_once PRIMARY KEY (scope, key, home)
 );
@@ -70,8 +71,10 @@ AS $$
        AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = r.scope AND b.key = r.key)
 $$;
 
--- Sagas that homes have declared ended and that nothing here holds back. A record that was made later than the saga's end by half of the
--- shortest retention belongs to a later saga of the same key: the clocks of two servers are not half a day apart.
+-- Sagas that homes have declared ended and that nothing here holds back. A later saga of the key can't begin before the home has deleted
+-- this one, and so not before it asked: what was made earlier is this saga's, a step that ran late too, but for the clocks of two servers,
+-- which are not half a day apart. What was made since may be a later saga's, and is not deleted; or this one's, whose home asks again in a
+-- week. Until it is one or the other, there is no answer: a saga that the home starts under the key would meet it.
 CREATE FUNCTION skald.ended_to_collect(before timestamptz) RETURNS SETOF skald.ended
 LANGUAGE sql STABLE
 AS $$
@@ -80,8 +83,8 @@ AS $$
        AND NOT EXISTS (SELECT FROM skald.idempotency i
                         WHERE i.scope = e.scope AND i.key = e.key
                           AND replace(i.step, '.compensate', '') = ANY (e.steps) AND coalesce(i.home = e.home, true)
-                          AND i.created_at < e.ended_at + interval '12 hours'
-                          AND (i.updated_at >= before OR i.status IN ('started', 'unknown', 'retrying', 'parked')))
+                          AND (i.created_at >= e.asked_at - interval '12 hours'
+                               OR i.updated_at >= before OR i.status IN ('started', 'unknown', 'retrying', 'parked')))
 $$;
 
 -- Records of messages whose outcome is decided, older than `before`, that nothing holds back. One that is `parked` is decided where nothing
@@ -131,13 +134,13 @@ AS $$
                          jsonb_build_object('x-idempotency-key', m.id), aggregatetype => 'skald.expire')
       FROM (SELECT n.service, 'skald.expire.' || gen_random_uuid() AS id, jsonb_agg(n.member) AS members
               FROM (SELECT p.service,
-                           jsonb_build_object('scope', s.scope, 'key', s.key, 'ended_at', s.finished_at,
+                           jsonb_build_object('scope', s.scope, 'key', s.key, 'ended_at', s.finished_at, 'asked_at', s.asked_at,
                                               'home', (SELECT name FROM skald.service),
                                               'steps', jsonb_agg(p.step)) AS member,
                            row_number() OVER (PARTITION BY p.service) / 100 AS part
                       FROM unnest(sagas) AS s, skald.itinerary_steps(s.itinerary) AS p
                      WHERE p.service = ANY (s.expiring)
-                     GROUP BY s.scope, s.key, s.finished_at, p.service) n
+                     GROUP BY s.scope, s.key, s.finished_at, s.asked_at, p.service) n
              GROUP BY n.service, n.part) m
 $$;
 
@@ -252,14 +255,14 @@ BEGIN
           RETURNING e.*),
     i AS (DELETE FROM skald.idempotency i USING e
            WHERE i.scope = e.scope AND i.key = e.key AND replace(i.step, '.compensate', '') = ANY (e.steps)
-             AND coalesce(i.home = e.home, true) AND i.created_at < e.ended_at + interval '12 hours'
+             AND coalesce(i.home = e.home, true) AND i.created_at < e.asked_at - interval '12 hours'
           RETURNING 1),
     c AS (DELETE FROM skald.control c USING e
            WHERE c.scope = e.scope AND c.key = e.key AND c.home = e.home
-             AND c.requested_at < e.ended_at + interval '12 hours'
+             AND c.requested_at < e.asked_at - interval '12 hours'
           RETURNING 1),
     g AS (DELETE FROM skald.signal g USING e
-           WHERE g.scope = e.scope AND g.key = e.key AND g.step = ANY (e.steps) AND g.received_at < e.ended_at + interval '12 hours'
+           WHERE g.scope = e.scope AND g.key = e.key AND g.step = ANY (e.steps) AND g.received_at < e.asked_at - interval '12 hours'
           RETURNING 1),
     answer AS (
         SELECT n.home, 'skald.expired.' || gen_random_uuid() AS id, jsonb_agg(n.member) AS members
@@ -280,18 +283,21 @@ BEGIN
     END IF;
 END $$;
 
--- Records that sagas of another home have ended: members are {scope, key, home, steps, ended_at}.
+-- Records that sagas of another home have ended: members are {scope, key, home, steps, ended_at, asked_at}. Without the last it was asked
+-- when the shortest retention had passed, at the earliest.
 CREATE FUNCTION skald.record_ended(members jsonb) RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
-    INSERT INTO skald.ended (scope, key, home, steps, ended_at)
-    SELECT DISTINCT ON (m.scope, m.key, m.home) m.scope, m.key, m.home, m.steps, m.ended_at
-      FROM jsonb_to_recordset(members) AS m(scope text, key text, home text, steps text[], ended_at timestamptz)
-     ORDER BY m.scope, m.key, m.home, m.ended_at DESC
+    INSERT INTO skald.ended (scope, key, home, steps, ended_at, asked_at)
+    SELECT DISTINCT ON (m.scope, m.key, m.home) m.scope, m.key, m.home, m.steps, m.ended_at, a.asked_at
+      FROM jsonb_to_recordset(members)
+        AS m(scope text, key text, home text, steps text[], ended_at timestamptz, asked_at timestamptz)
+     CROSS JOIN LATERAL (SELECT coalesce(m.asked_at, m.ended_at + interval '1 day')) AS a(asked_at)
+     ORDER BY m.scope, m.key, m.home, m.ended_at DESC, a.asked_at DESC
     ON CONFLICT ON CONSTRAINT ended_once DO UPDATE
-       SET steps = excluded.steps, ended_at = excluded.ended_at
-     WHERE excluded.ended_at > ended.ended_at;
+       SET steps = excluded.steps, ended_at = excluded.ended_at, asked_at = excluded.asked_at
+     WHERE (excluded.ended_at, excluded.asked_at) > (ended.ended_at, ended.asked_at);
 $$;
 
 -- Records that a service has expired sagas of this home: members are {scope, key, service, ended_at}. The time distinguishes an answer

@@ -1,4 +1,5 @@
-// The same at a saga's home, and for what is told of sagas: it is never taken for malformed because a table was busy.
+// The same at a saga's home, and for what is told of sagas: it is never taken for malformed because a table was busy,
+// but because something is missing.
 #include "support/busy_tables.hpp"
 #include "support/stepped_shop.hpp"
 
@@ -47,4 +48,20 @@ TEST_CASE("a command for a saga waits for as long as its table is locked")
     auto const m = s.last_sent("skald.control");
     auto tasks = s.at(m.destination).route({skald::test::delivery_of(m)});
     check_waits_out(s.at(m.destination), tasks.front(), "skald.control");
+}
+
+TEST_CASE("an order to forget, or its answer, that lacks something is parked")
+{
+    stepped_shop s;
+    for (std::string const type : {"skald.expire", "skald.expired"})
+        for (std::string const body :
+             {"{}", "[{\"key\": \"1\"}]", "[{\"scope\": \"\", \"key\": \"1\", \"ended_at\": 7}]", "x"}) {
+            CAPTURE(body);
+            skald::core::message m;
+            m.type = type;
+            m.id = type;
+            m.body = body;
+            s.at("payments").process(skald::test::delivery_of(m));
+        }
+    CHECK(s.parked() == "payments|malformed|8");
 }

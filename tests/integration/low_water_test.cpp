@@ -320,3 +320,25 @@ TEST_CASE("a row that is due before the mark is found by a search from the begin
     confirm_all(o.rows, rows);
     CHECK(o.take() == "b ");
 }
+
+TEST_CASE("the maintenance notes when the outbox holds more than it may, and when it does not any more")
+{
+    using namespace skald;
+    database const db;
+    runtime::backlog backlog;
+    metrics::database_figures figures;
+    runtime::deliveries_seen seen;
+    runtime::stop_flag stop;
+    core::silent_logger log;
+    admin::maintenance_options options;
+    options.purge = false;
+    options.outbox_max = 3;
+    options.measure_every = 5ms;
+    admin::maintenance keeper{options, {.url = db.url()}, backlog, figures, seen, stop, log, std::mt19937_64{1}};
+    std::jthread const thread{[&] { keeper.run(); }};
+    db.run("SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 h') FROM generate_series(1, 4)");
+    CHECK(testing::wait_until([&] { return backlog.is_over(); }));
+    db.run("DELETE FROM skald.outbox WHERE id IN (SELECT min(id) FROM skald.outbox)");
+    CHECK(testing::wait_until([&] { return !backlog.is_over(); }));
+    stop.stop();
+}

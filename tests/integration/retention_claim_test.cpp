@@ -33,8 +33,8 @@ public:
         db.run(std::string{claim} + ";"
                                     "UPDATE skald.idempotency SET created_at = now() - interval '40 days', updated_at "
                                     "= now() - interval '40 days';"
-                                    "INSERT INTO skald.ended (scope, key, home, steps, ended_at)"
-                                    " VALUES ('', 'k', 'orders', '{charge}', now() - interval '40 days')");
+                                    "INSERT INTO skald.ended (scope, key, home, steps, ended_at, asked_at)"
+                                    " VALUES ('', 'k', 'orders', '{charge}', now() - interval '40 days', now())");
     }
 
     /// Deletes the record, and leaves the transaction open.

@@ -245,7 +245,7 @@ TEST_CASE("an order to forget that comes again, late, leaves the records of a ne
     auto const answer = s.last_sent("skald.expired");
 
     s.at(to).process(test::delivery_of(forget));
-    CHECK(s.purge(to) == "0|0|0|1");
+    CHECK(s.purge(to) == "0|0|0|0");
     CHECK(s.at(to).db.one("SELECT count(*) FROM skald.idempotency") == "1");
     // Its answer, and a late one from the first time, are not about the saga that is there now.
     s.run();
@@ -256,6 +256,37 @@ TEST_CASE("an order to forget that comes again, late, leaves the records of a ne
     CHECK(waits == "{payments,shipping}");
     CHECK(s.at("orders").db.one("SELECT expiring FROM skald.saga") == waits);
     CHECK(s.parked().empty());
+    // What was asked late goes with the saga that is there now.
+    s.run();
+    for (auto const* name : {"payments", "shipping"}) age(s.at(name).db, 31);
+    s.purge_all();
+    CHECK(s.records() == "0 0 0");
+}
+
+TEST_CASE("the record of a step that ran after its saga's end goes with the saga, and the home is told no earlier")
+{
+    old_shop s;
+    s.run_orders(1, 41);
+    auto const& shipping = s.at("shipping").db;
+    SUBCASE("long before the home asks")
+    {
+        shipping.run("UPDATE skald.idempotency SET created_at = created_at + interval '13 hours',"
+                     " updated_at = updated_at + interval '13 hours'");
+    }
+    SUBCASE("when the home has asked: it may be a later saga's, until the home asks again")
+    {
+        s.purge("orders");
+        s.run();
+        shipping.run("UPDATE skald.idempotency SET created_at = now()");
+        CHECK(s.purge("shipping") == "0|0|0|0");
+        s.at("orders").db.run("UPDATE skald.saga SET asked_at = asked_at - interval '8 days'");
+        shipping.run("UPDATE skald.idempotency SET created_at = created_at - interval '8 days';"
+                     "UPDATE skald.ended SET asked_at = asked_at - interval '8 days'");
+        CHECK(s.purge("shipping") == "0|0|0|0");
+        CHECK(shipping.one("SELECT count(*) FROM skald.idempotency") == "1");
+    }
+    s.purge_all();
+    CHECK(s.records() == "0 0 0");
 }
 
 TEST_CASE("a service that does not answer is asked again after a week")
@@ -337,22 +368,6 @@ TEST_CASE("a retention below a day, and a batch without bounds, are refused")
     CHECK_THROWS_WITH(db.run("SELECT skald.purge('30 days', 1001)"), doctest::Contains("1 to 1000 sagas"));
 }
 
-TEST_CASE("an order to forget, or its answer, that lacks something is parked")
-{
-    test::stepped_shop s;
-    for (std::string const type : {"skald.expire", "skald.expired"})
-        for (std::string const body :
-             {"{}", "[{\"key\": \"1\"}]", "[{\"scope\": \"\", \"key\": \"1\", \"ended_at\": 7}]", "x"}) {
-            CAPTURE(body);
-            core::message m;
-            m.type = type;
-            m.id = type;
-            m.body = body;
-            s.at("payments").process(test::delivery_of(m));
-        }
-    CHECK(s.parked() == "payments|malformed|8");
-}
-
 TEST_CASE("the maintenance purges what is old, batch after batch, and says what it did")
 {
     old_shop s;
@@ -371,26 +386,5 @@ TEST_CASE("the maintenance purges what is old, batch after batch, and says what 
     std::jthread const thread{[&] { keeper.run(); }};
     CHECK(testing::wait_until(
         [&] { return s.at("orders").db.one("SELECT count(*) FROM skald.saga WHERE expiring IS NULL") == "0"; }));
-    stop.stop();
-}
-
-TEST_CASE("the maintenance notes when the outbox holds more than it may, and when it does not any more")
-{
-    test::database const db;
-    runtime::backlog backlog;
-    metrics::database_figures figures;
-    runtime::deliveries_seen seen;
-    runtime::stop_flag stop;
-    core::silent_logger log;
-    admin::maintenance_options options;
-    options.purge = false;
-    options.outbox_max = 3;
-    options.measure_every = 5ms;
-    admin::maintenance keeper{options, {.url = db.url()}, backlog, figures, seen, stop, log, std::mt19937_64{1}};
-    std::jthread const thread{[&] { keeper.run(); }};
-    db.run("SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 h') FROM generate_series(1, 4)");
-    CHECK(testing::wait_until([&] { return backlog.is_over(); }));
-    db.run("DELETE FROM skald.outbox WHERE id IN (SELECT min(id) FROM skald.outbox)");
-    CHECK(testing::wait_until([&] { return !backlog.is_over(); }));
     stop.stop();
 }

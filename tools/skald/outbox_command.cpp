@@ -140,7 +140,7 @@ std::string way_out(nlohmann::json const& refused)
     return "to drop it all the same, say --yes";
 }
 
-// Of many, each batch is a transaction of its own, of about a second: one of all would take longer than a statement may.
+// Of many, each batch is a transaction of its own: one of them all would take longer than a statement may.
 constexpr int batch_max = 1'000;
 
 /// Drops one batch, and adds to `did` what became of it. Whether more may be left.
