@@ -113,16 +113,28 @@ AS $$
     SELECT (SELECT count(*) FROM i)::integer, ((SELECT count(*) FROM i) + (SELECT count(*) FROM r))::integer
 $$;
 
--- What a purge with that retention would find now.
+-- Whether the relay is far behind: a message in the outbox takes precedence over the age of any record. Rows waiting there are counted from
+-- `outbox_from` on: the caller knows that none is left before it. A row that is there all the same, because a clock was set back, postpones
+-- nothing; it holds its saga's records back as any other row does. Rows that are due only later are no backlog, and need not be sent first;
+-- but a purge reads all of them to see what they hold back, so there is a limit for them too.
+CREATE FUNCTION skald.is_purge_postponed(outbox_from timestamptz DEFAULT '-infinity') RETURNS boolean
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT skald.outbox_is_over(10000, outbox_from, clock_timestamp()) OR skald.outbox_is_over(100000, outbox_from)
+$$;
+
+-- What a purge with that retention would find now, and whether it would be postponed all the same.
 CREATE FUNCTION skald.purgeable(older_than interval)
-RETURNS TABLE (asked bigint, sagas bigint, answers bigint, expired bigint)
+RETURNS TABLE (asked bigint, sagas bigint, answers bigint, expired bigint, postponed boolean)
 LANGUAGE sql
 AS $$
     WITH t AS (SELECT clock_timestamp() - older_than AS before)
     SELECT (SELECT count(*) FROM skald.sagas_to_ask_about(t.before)),
            (SELECT count(*) FROM skald.sagas_to_collect()),
            (SELECT count(*) FROM skald.answers_to_collect(t.before)) + (SELECT count(*) FROM skald.messages_to_collect(t.before)),
-           (SELECT count(*) FROM skald.ended_to_collect(t.before))
+           (SELECT count(*) FROM skald.ended_to_collect(t.before)),
+           skald.is_purge_postponed()
       FROM t
 $$;
 
@@ -145,10 +157,7 @@ AS $$
 $$;
 
 -- One batch of work, in the caller's transaction: at most `batch_max` of each kind; what others have locked is left for the next batch. All
--- zero: nothing is left to do now. `postponed`: the relay is far behind, and a message in the outbox takes precedence over the age of any
--- record. Rows waiting there are counted from `outbox_from` on: the caller knows that none is left before it. A row that is there all the
--- same, because a clock was set back, postpones nothing; it holds its saga's records back as any other row does. Rows that are due only
--- later are no backlog, and need not be sent first; but all of them are read to see what they hold back, so there is a limit for them too.
+-- zero: nothing is left to do now. `postponed`: nothing was looked at.
 CREATE FUNCTION skald.purge(
     older_than interval, batch_max integer, outbox_from timestamptz DEFAULT '-infinity',
     OUT asked integer, OUT sagas integer, OUT answers integer, OUT expired integer, OUT records integer,
@@ -173,7 +182,7 @@ BEGIN
         RAISE EXCEPTION 'a batch is 1 to 1000 sagas, and not %', batch_max USING ERRCODE = 'invalid_parameter_value';
     END IF;
     asked := 0; sagas := 0; answers := 0; expired := 0; records := 0;
-    postponed := skald.outbox_is_over(10000, outbox_from, clock_timestamp()) OR skald.outbox_is_over(100000, outbox_from);
+    postponed := skald.is_purge_postponed(outbox_from);
     IF postponed THEN RETURN; END IF;
 
     -- The home asks. A saga that ran only here waits for no other service.

@@ -4,7 +4,7 @@ SELECT asked, sagas, answers, expired, records, postponed
   FROM skald.purge(:retention_days::integer * interval '1 day', :sagas_max::integer, :outbox_from::timestamptz)
 
 -- name: purgeable
-SELECT asked, sagas, answers, expired FROM skald.purgeable(:retention_days::integer * interval '1 day')
+SELECT asked, sagas, answers, expired, postponed FROM skald.purgeable(:retention_days::integer * interval '1 day')
 
 -- Sagas that wait for services to expire them, by service.
 -- name: expiring

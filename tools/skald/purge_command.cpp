@@ -4,6 +4,7 @@
 #include "database.hpp"
 
 #include "admin/maintenance.hpp"
+#include "ports/fault.hpp"
 #include "postgres/literal.hpp"
 #include "skald_queries.hpp"
 
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 namespace skald::tools {
@@ -31,6 +33,10 @@ struct purge_options
 
 // Pause between two batches, so that running services do not notice.
 constexpr std::chrono::milliseconds rest{100};
+
+constexpr std::string_view why_postponed =
+    "over 10,000 messages in the outbox are due, or over 100,000 wait there; purge again when the relay has caught up "
+    "(`skald outbox status`)";
 
 nlohmann::json as_json(admin::purged const& p)
 {
@@ -100,11 +106,14 @@ int preview(postgres::connection& c, int days, output const& out)
     found.expired = row["expired"].as<std::int64_t>();
     auto sentence = in_words(found, false) + "; large bodies that nothing has referred to for that long, which are "
                                              "not counted before";
+    found.postponed = row["postponed"].as<bool>();
+    if (found.postponed) sentence += fmt::format("\nit would be stopped at once: {}", why_postponed);
     auto object = as_json(found);
     object["dry_run"] = true;
+    object["postponed"] = found.postponed;
     object["waiting"] = waiting(c, sentence);
     out.tell(sentence, object);
-    return 0;
+    return found.postponed ? 1 : 0;
 }
 
 int purge(purge_options const& options, output const& out)
@@ -126,9 +135,7 @@ int purge(purge_options const& options, output const& out)
         std::this_thread::sleep_for(rest);
     }
     auto sentence = in_words(all, true);
-    if (all.postponed)
-        sentence += "\nstopped: over 10,000 messages in the outbox are due, or over 100,000 wait there; purge again "
-                    "when the relay has caught up (`skald outbox status`)";
+    if (all.postponed) sentence += fmt::format("\nstopped: {}", why_postponed);
     auto const bodies = purge_bodies(c, settings, days);
     sentence += fmt::format("\nremoved {} large bodies from {}", bodies.gone, bodies.store);
     if (!bodies.why_not.empty()) sentence += ", and then no more: " + bodies.why_not;

@@ -246,6 +246,27 @@ TEST_CASE("messages are dropped in batches: what was dropped before one that fai
     CHECK(db.ask("SELECT count(DISTINCT xmin::text) FROM skald.audit WHERE verb = 'outbox drop'") == table{{"3"}});
 }
 
+TEST_CASE("a dry run of a purge says that the purge would be stopped, as the purge then says that it was")
+{
+    fresh_database db{"orders"};
+    REQUIRE(skald_at(db.url(), {"migrate", "--service", "orders"}).code == 0);
+    db.ask("INSERT INTO skald.idempotency (scope, key, step) VALUES ('', 'old', '');"
+           "INSERT INTO skald.response (scope, key, status_code, created_at)"
+           " VALUES ('', 'old', 404, now() - interval '31 days');"
+           "SELECT count(skald.enqueue('x', 'x', 'x', '')) FROM generate_series(1, 10001)");
+    std::vector<std::string> const dry_run{"purge", "--dry-run", "--json"}, purge{"purge", "--json"};
+    for (bool const is_postponed : {true, false}) {
+        auto const would = skald_at(db.url(), dry_run), did = skald_at(db.url(), purge);
+        CHECK(would.object()["answers"] == 1);
+        CHECK(did.object()["answers"] == (is_postponed ? 0 : 1));
+        for (auto const& answer : {would, did}) {
+            CHECK_MESSAGE(answer.object()["postponed"] == is_postponed, answer.text);
+            CHECK(answer.code == (is_postponed ? 1 : 0));
+        }
+        db.ask("DELETE FROM skald.outbox");
+    }
+}
+
 TEST_CASE("an option's value that is empty is empty, and takes no other word")
 {
     fresh_database db{"orders"};
