@@ -164,6 +164,17 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- What is said of a step in a report to its saga's home; `headers` are those of the step's message.
+CREATE FUNCTION skald.step_report(scope text, key text, step text, service text, status text, error text, at timestamptz, headers jsonb)
+RETURNS jsonb
+LANGUAGE sql STABLE
+AS $$
+    SELECT jsonb_strip_nulls(jsonb_build_object(
+        'scope', scope, 'key', key, 'step', step, 'service', service, 'status', status, 'attempts', 0, 'error', error,
+        'at', skald.instant(at), 'saga', CASE status WHEN 'parked' THEN 'stuck' ELSE 'running' END,
+        'reason', coalesce(CASE status WHEN 'parked' THEN error END, headers->>'x-saga-reason')))
+$$;
+
 -- Reports to a saga's home what happened to a step, as the step's own commit would have done; `headers` are those of the step's message.
 -- In the home itself the step's record says it, where there is one.
 CREATE FUNCTION skald.report_step(home text, scope text, key text, step text, service text, status text, error text, at timestamptz,
@@ -174,10 +185,7 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     own     text := (SELECT s.name FROM skald.service s);
-    members jsonb := jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
-        'scope', scope, 'key', key, 'step', step, 'service', service, 'status', status, 'attempts', 0, 'error', error,
-        'at', skald.instant(at), 'saga', CASE status WHEN 'parked' THEN 'stuck' ELSE 'running' END,
-        'reason', coalesce(CASE status WHEN 'parked' THEN error END, headers->>'x-saga-reason'))));
+    members jsonb := jsonb_build_array(skald.step_report(scope, key, step, service, status, error, at, headers));
     id      text := key || ':' || step || '.progress';
 BEGIN
     IF home IS NULL THEN RETURN; END IF;

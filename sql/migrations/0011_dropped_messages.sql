@@ -2,8 +2,9 @@
 
 -- What becomes of the saga whose step a dropped message was for: its home shows the step as parked, and so the saga as stuck, until it is
 -- closed. The report has the time of the message: if that was delivered after all, what the step's own service reports is later, and counts.
--- For a step of this service the record here decides: one that has its outcome needs no message.
-CREATE FUNCTION skald.report_dropped(m skald.outbox, why text) RETURNS void
+-- For a step of this service the record here decides: one that has its outcome needs no message. Returns the report that the caller records
+-- with others, of a saga of this database, of which it may drop thousands; NULL: nothing is left to do.
+CREATE FUNCTION skald.report_dropped(m skald.outbox, why text) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -20,11 +21,14 @@ BEGIN
         SELECT i.status INTO was FROM skald.idempotency i
          WHERE (i.scope, i.key, i.step) = (m.scope, m.aggregateid, step) AND coalesce(i.home = home, true)
            FOR UPDATE;
-        IF was NOT IN ('retrying', 'parked') THEN RETURN; END IF;
+        IF was NOT IN ('retrying', 'parked') THEN RETURN NULL; END IF;
         UPDATE skald.idempotency i SET status = 'parked', error = why, updated_at = at
          WHERE (i.scope, i.key, i.step) = (m.scope, m.aggregateid, step);
+    ELSIF home = own AND NOT EXISTS (SELECT FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (m.scope, m.aggregateid, step)) THEN
+        RETURN skald.step_report(m.scope, m.aggregateid, step, m.destination, 'parked', why, at, m.headers);
     END IF;
     PERFORM skald.report_step(home, m.scope, m.aggregateid, step, m.destination, 'parked', why, at, m.headers);
+    RETURN NULL;
 END $$;
 
 -- Drops messages from the outbox, each with a row in skald.audit: those to a destination, those with a message id, or both; `of_scope`: of
@@ -49,6 +53,8 @@ DECLARE
     of_id   bigint;
     dropped jsonb[] := '{}';
     refused jsonb[] := '{}';
+    report  jsonb;
+    reports jsonb[] := '{}';
 BEGIN
     IF coalesce(why, '') = '' THEN
         RAISE EXCEPTION 'say why they are dropped' USING ERRCODE = 'invalid_parameter_value';
@@ -95,7 +101,8 @@ BEGIN
         END IF;
         DELETE FROM skald.outbox o WHERE o.id = m.id;
         IF m.headers ? 'x-saga-itinerary' THEN
-            PERFORM skald.report_dropped(m, format('its message was dropped from the outbox of %s by %s: %s', own, who, why));
+            report := skald.report_dropped(m, format('its message was dropped from the outbox of %s by %s: %s', own, who, why));
+            IF report IS NOT NULL THEN reports := reports || report; END IF;
         END IF;
         INSERT INTO skald.audit (actor, verb, scope, key, detail)
         VALUES (who, 'outbox drop', m.scope, m.aggregateid,
@@ -107,5 +114,6 @@ BEGIN
         dropped := dropped || jsonb_build_object('message_id', m.idempotency_key, 'destination', m.destination, 'type', m.type,
                                                  'scope', m.scope, 'key', m.aggregateid);
     END LOOP;
+    IF reports <> '{}' THEN PERFORM skald.record_progress(to_jsonb(reports)); END IF;
     RETURN jsonb_build_object('dropped', to_jsonb(dropped), 'refused', to_jsonb(refused));
 END $$;

@@ -187,6 +187,18 @@ TEST_CASE("of several messages with one id none is dropped, unless their destina
     CHECK(db.one("SELECT count(*) FROM skald.outbox") == "0");
 }
 
+TEST_CASE("all sagas whose messages are dropped at once are stuck")
+{
+    dropping_shop s;
+    for (std::string const key : {"1", "2"}) s.order(key);
+    s.at("orders").relay_due();
+    while (s.at("orders").process_one()) continue;
+    CHECK(s.drop("orders", "'payments', NULL, 'no such service', 'eve', true")["dropped"].size() == 2);
+    for (std::string const key : {"1", "2"}) CHECK(s.saga_status(key) == "stuck");
+    CHECK(s.at("orders").db.rows("SELECT key, step, service, status FROM skald.progress ORDER BY key") ==
+          "1|charge-payment|payments|parked\n2|charge-payment|payments|parked");
+}
+
 TEST_CASE("no more are dropped at once than is said, and what is left is dropped when it is said again")
 {
     dropping_shop s;
