@@ -236,7 +236,7 @@ TEST_CASE("messages are dropped in batches: what was dropped before one that fai
     auto const cut = skald_at(db.url(), {"outbox", "drop", "--to", "mail", "--reason", "cut", "--yes", "--json"});
     CHECK(cut.code == 1);
     CHECK(cut.object()["dropped"].size() == 1000);
-    CHECK_MESSAGE(cut.object().contains(said), cut.text.substr(cut.text.size() - 300));
+    CHECK_MESSAGE(cut.object().contains(said), cut.text.substr(0, 300));
     CHECK(db.count("skald.outbox") == 1500);
 
     auto const rest = skald_at(db.url(), {"outbox", "drop", "--to", "mail", "--reason", "gone", "--yes"});
