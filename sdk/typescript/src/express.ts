@@ -55,7 +55,7 @@ export interface Guard {
   close(): Promise<void>;
 }
 
-interface State extends Loan { contended?: boolean; lost?: boolean; raised?: boolean }
+interface State extends Loan { contended?: boolean; lost?: boolean; raised?: boolean; asked?: boolean }
 interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
 type Next = (error?: unknown) => void;
 type Raised = (error: unknown, next: Next) => void;
@@ -226,7 +226,8 @@ function contextOf(client: pg.PoolClient, scope: string, key: string, taken: str
 /** What the handlers after this one respond, if they do in time. */
 async function handled(
   { context, state }: Claimed, req: GuardedRequest, res: ServerResponse, kept: Kept, next: Next, body: Buffer, most: number): Promise<Made | undefined> {
-  Object.assign(req, { skald: context, rawBody: body, body, _body: true });
+  Object.assign(req, { rawBody: body, body, _body: true });
+  Object.defineProperty(req, "skald", { configurable: true, enumerable: true, get: () => ((state.asked = true), context) });
   if (/^application\/(?:[\w.-]+\+)?json\b/i.test(req.headers["content-type"] ?? "")) {
     try {
       req.body = JSON.parse(body.toString("utf8"));
@@ -260,8 +261,8 @@ async function rolledBack(by: Claimed): Promise<boolean> {
 
 async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed | Made>): Promise<Made> {
   const { context, state } = by;
-  const { status } = answer;
-  if (status >= 500 || state.raised || context.leavesNothing || elsewhere.has(status) || (passing.has(status) && !context.isFinal)) {
+  const { status } = answer, isNobodys = !state.asked && status >= 400; // of no route, or of middleware: tomorrow it may be another
+  if (isNobodys || status >= 500 || state.raised || context.leavesNothing || elsewhere.has(status) || (passing.has(status) && !context.isFinal)) {
     const isOurs = await by.client.query("SELECT skald.assert_requested($1)", [by.taken]).then(() => true, (error) => error.code !== "2D000");
     if (!(await rolledBack(by)) || state.lost) return away();
     if (!isOurs) return endedItself();

@@ -140,3 +140,20 @@ test("headers given as a list are headers", async () => {
     }
   }
 });
+
+test("a refusal by whoever has not asked for req.skald is not stored", async () => {
+  let isStrict = true;
+  const shop = await opened([], {}, [(_, res, next) => (isStrict ? void res.status(400).json("which tenant?") : next())]);
+  const replays = async (key: string): Promise<unknown[]> => {
+    const { status, headers } = await send(shop, key);
+    return [status, headers["idempotency-replayed"]];
+  };
+  assert.deepEqual(await replays("middleware"), [400, undefined]);
+  isStrict = false;
+  act = (_, __, next) => next(); // as if there were no route
+  for (const key of ["middleware", "route", "route"]) assert.deepEqual(await replays(key), [404, undefined]);
+  act = (_, res) => res.status(201).end();
+  for (const key of ["middleware", "route"]) assert.deepEqual([await replays(key), await replays(key)], [[201, undefined], [201, "true"]]);
+  act = ({ skald }, res) => res.status(skald ? 404 : 500).end();
+  assert.deepEqual([await replays("decided"), await replays("decided")], [[404, undefined], [404, "true"]]);
+});
