@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { commit, InDoubt, lent, quiet, type Loan } from "./client.js";
+import { dump, refuseLostDigits } from "./json.js";
 import { ignore, keep, send, type Kept, type Made } from "./response.js";
 
 /** What a handler can use until it has responded, as `req.skald`. */
@@ -219,7 +220,7 @@ function contextOf(client: pg.PoolClient, scope: string, key: string, taken: str
   })(), state);
   return { client: open, scope, key, sql, start: (definition, itinerary, data, more = {}) => quiet((async () => {
     await sql("SELECT skald.start_requested($1, $2, $3, $4, $5, $6 * interval '1 second', $7)", [taken, definition, itinerary,
-      Buffer.from(JSON.stringify(data)), more.version ?? 1, more.deadlineSeconds ?? null, more.attributes ? JSON.stringify(more.attributes) : null]);
+      dump(data), more.version ?? 1, more.deadlineSeconds ?? null, more.attributes ? JSON.stringify(more.attributes) : null]);
   })(), state) };
 }
 
@@ -229,8 +230,10 @@ async function handled(
   Object.assign(req, { rawBody: body, body, _body: true });
   Object.defineProperty(req, "skald", { configurable: true, enumerable: true, get: () => ((state.asked = true), context) });
   if (/^application\/(?:[\w.-]+\+)?json\b/i.test(req.headers["content-type"] ?? "")) {
+    const text = body.toString("utf8").replace(/^\uFEFF/, "");
     try {
-      req.body = JSON.parse(body.toString("utf8"));
+      req.body = JSON.parse(text);
+      refuseLostDigits(text);
     } catch (error: any) {
       context.leavesNothing = true;
       return problem("body", 400, "The body is not what this resource takes", error.message);

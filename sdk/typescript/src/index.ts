@@ -5,6 +5,7 @@ import pg from "pg";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 import { commit, InDoubt, lent, quiet, type Loan } from "./client.js";
+import { dump, refuseLostDigits } from "./json.js";
 
 /** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
 export class Reject extends Error {}
@@ -351,28 +352,4 @@ function headersOf(headers: Readonly<Record<string, unknown>>): Record<string, s
   return Object.fromEntries(Object.entries(headers).map(([name, value]): [string, unknown] => [text(name), plain(value)])
     .filter(([, value]) => ["string", "boolean", "bigint"].includes(typeof value) || Number.isInteger(value))
     .map(([name, value]) => [name, text(String(value))]));
-}
-
-function dump(data: unknown): Buffer {
-  return Buffer.from(JSON.stringify(data, (_, value) => {
-    if (typeof value === "number" && !Number.isFinite(value)) throw new Error(`${value} can't be represented in JSON`);
-    return value;
-  }));
-}
-
-/** Whole numbers beyond 2^53 would change on their way through a JavaScript number. */
-function refuseLostDigits(json: string): void {
-  const bare = json.replace(/"(?:[^"\\]|\\.)*"/g, '""');
-  for (const [number] of bare.matchAll(/-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g)) {
-    const whole = wholeOf(number);
-    if (whole !== undefined && whole !== wholeOf(String(Number(number))))
-      throw new Error(`the data has ${number}, which a number of JavaScript can't hold: send it as a string`);
-  }
-}
-
-/** Undefined if it has a fraction. */
-function wholeOf(number: string): bigint | undefined {
-  const [, digits, fraction = "", power = "0"] = /^(-?\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(number) ?? [];
-  const zeros = Number(power) - fraction.length;
-  return zeros < 0 || zeros > 400 ? undefined : BigInt(digits + fraction) * 10n ** BigInt(zeros);
 }

@@ -157,3 +157,23 @@ test("a refusal by whoever has not asked for req.skald is not stored", async () 
   act = ({ skald }, res) => res.status(skald ? 404 : 500).end();
   assert.deepEqual([await replays("decided"), await replays("decided")], [[404, undefined], [404, "true"]]);
 });
+
+test("a number that JavaScript can't hold is refused, and not changed", async () => {
+  const shop = await opened([]), json = { "Content-Type": "application/json" };
+  let seen: unknown = "nothing";
+  act = (req, res) => (seen = req.body, res.status(201).end());
+  for (const number of ["9007199254740993", "1e400", "-1e999"]) {
+    const { status, body } = await send(shop, "digits", json, `{"note": "\\" 9007199254740993", "cents": ${number}}`);
+    assert.deepEqual([status, JSON.parse(body).detail], [400, `the data has ${number}, which a number of JavaScript can't hold: send it as a string`]);
+  }
+  assert.equal(seen, "nothing");
+  assert.equal((await send(shop, "digits", json, '{"note": "\\" 9007199254740993", "cents": 9007199254740992, "rate": 0.1}')).status, 201);
+  for (const cents of [NaN, Infinity]) {
+    let why: unknown;
+    act = async ({ skald }, res) => {
+      await skald!.start("place", "charge@payments=retriable", { cents }).catch((error) => (why = error.message));
+      res.status(201).end();
+    };
+    assert.deepEqual([(await send(shop, "saga")).status, why], [500, `${cents} can't be represented in JSON`]);
+  }
+});

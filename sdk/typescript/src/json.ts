@@ -1,0 +1,25 @@
+// JSON whose numbers are those that were meant, or an error.
+
+export function dump(data: unknown): Buffer {
+  return Buffer.from(JSON.stringify(data, (_, value) => {
+    if (typeof value === "number" && !Number.isFinite(value)) throw new Error(`${value} can't be represented in JSON`);
+    return value;
+  }));
+}
+
+/** Whole numbers beyond 2^53, and what is larger than every double, would change on their way through a JavaScript number. */
+export function refuseLostDigits(json: string): void {
+  const bare = json.replace(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '""');
+  for (const [number] of bare.matchAll(/-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g)) {
+    const whole = wholeOf(number);
+    if (!Number.isFinite(Number(number)) || (whole !== undefined && whole !== wholeOf(String(Number(number)))))
+      throw new Error(`the data has ${number}, which a number of JavaScript can't hold: send it as a string`);
+  }
+}
+
+/** Undefined if it has a fraction. */
+function wholeOf(number: string): bigint | undefined {
+  const [, digits, fraction = "", power = "0"] = /^(-?\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(number) ?? [];
+  const zeros = Number(power) - fraction.length;
+  return zeros < 0 || zeros > 400 ? undefined : BigInt(digits + fraction) * 10n ** BigInt(zeros);
+}
