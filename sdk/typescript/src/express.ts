@@ -81,6 +81,8 @@ const inTheWay = (): Made => problem("about:blank", 503, "Service Unavailable",
 
 const endedItself = (): Made => problem("about:blank", 500, "Internal Server Error",
   "the service ended its own transaction; part of the request may have taken effect");
+const encoded = (coding: string): Made => problem("about:blank", 415, "Unsupported Media Type",
+  `this server reads no JSON with Content-Encoding: ${coding}; send it as it is`, [["Accept-Encoding", "identity"]]);
 const tooSlow = (): Made => problem("about:blank", 503, "Service Unavailable", "the request took too long; nothing was done, send it again");
 
 // What a handler has left in its session (docs/session.md). What follows a COMMIT or ROLLBACK of its own must write nothing.
@@ -230,12 +232,12 @@ async function handled(
   Object.assign(req, { rawBody: body, body, _body: true });
   Object.defineProperty(req, "skald", { configurable: true, enumerable: true, get: () => ((state.asked = true), context) });
   if (/^application\/(?:[\w.-]+\+)?json\b/i.test(req.headers["content-type"] ?? "")) {
-    const text = body.toString("utf8").replace(/^\uFEFF/, "");
+    const text = body.toString("utf8").replace(/^\uFEFF/, ""), coding = req.headers["content-encoding"] || "identity";
+    if (coding.toLowerCase() !== "identity") return encoded(coding);
     try {
-      req.body = JSON.parse(text);
+      req.body = text === "" ? undefined : JSON.parse(text);
       refuseLostDigits(text);
     } catch (error: any) {
-      context.leavesNothing = true;
       return problem("body", 400, "The body is not what this resource takes", error.message);
     }
   }

@@ -177,3 +177,17 @@ test("a number that JavaScript can't hold is refused, and not changed", async ()
     assert.deepEqual([(await send(shop, "saga")).status, why], [500, `${cents} can't be represented in JSON`]);
   }
 });
+
+test("an empty body is none, a byte order mark is skipped, and what is compressed is refused with words", async () => {
+  const shop = await opened([]);
+  act = ({ body }, res) => void res.status(201).json({ body });
+  const post = (key: string, body: string, more: Record<string, string> = {}) => send(shop, key, { "Content-Type": "application/json", ...more }, body);
+  for (const [n, [body, seen]] of [["", "{}"], ["\uFEFF", "{}"], ['\uFEFF{"a":1}', '{"body":{"a":1}}'], ["0", '{"body":0}']].entries()) {
+    const answer = await post(`body-${n}`, body!, { "Content-Encoding": "Identity" });
+    assert.deepEqual([answer.status, answer.body], [201, seen]);
+  }
+  const { status, headers, body } = await post("gzip", "{}", { "Content-Encoding": "gzip" });
+  assert.deepEqual([status, headers["accept-encoding"], JSON.parse(body).detail],
+    [415, "identity", "this server reads no JSON with Content-Encoding: gzip; send it as it is"]);
+  assert.equal((await post("gzip", "{}")).status, 201);
+});
