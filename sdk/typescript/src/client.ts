@@ -9,8 +9,8 @@ class TooLate extends Error {}
 export const quiet = <T>(made: Promise<T>, loan: Loan): Promise<T> =>
   (made.catch((error) => { if (![pg.DatabaseError, TooLate].some((one) => error instanceof one)) loan.unsent ??= error; }), made);
 
-const keeping = new Set<PropertyKey>(["release", "end", "removeAllListeners"]); // how a client gets lost to who has it
-const refuse = (): never => { throw new Error("the client is Skald's: do not release, end or change it"); };
+const keeping = new Set<PropertyKey>(["release", "end", "removeAllListeners", "setTypeParser"]); // how a client gets lost, or is another for who has it next
+const refuse = (): never => { throw new Error("the client is Skald's: do not release, end or change it; a query has its own parsers as `types`"); };
 
 /** The client for as long as it is the caller's: afterwards its transaction is another delivery's. */
 export function lent(client: pg.PoolClient, loan: Loan, tooLate: string): pg.PoolClient {

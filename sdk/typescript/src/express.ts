@@ -183,12 +183,12 @@ async function claimed(pool: pg.Pool, req: GuardedRequest, body: Buffer, scope: 
       client = await pool.connect();
       client.on("error", () => (state.lost = true));
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
-      const { rows: [row] } = await client.query("SELECT *, taken::text AS token FROM skald.take_request($1, $2, $3, $4, $5)",
+      const { rows: [row] } = await client.query("SELECT *, taken::text AS token, headers::text AS pairs FROM skald.take_request($1, $2, $3, $4, $5)",
         [scope, keys, req.method, target, body]);
       if (row.verdict === "run") return { client, taken: row.token, state, context: contextOf(client, scope, row.key, row.token, state) };
       await commit(client, "guard");
       release(client, false);
-      return { status: row.status_code, type: row.content_type, headers: row.headers, body: row.response, problem: row.problem };
+      return { status: row.status_code, type: row.content_type, headers: JSON.parse(row.pairs), body: row.response, problem: row.problem };
     } catch (error: any) {
       if (!client && error.message === "timeout exceeded when trying to connect") return isInDoubt ? unknown() : full(); // it has waited for a client
       isInDoubt = error instanceof InDoubt;

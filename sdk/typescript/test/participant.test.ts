@@ -208,7 +208,8 @@ test("a statement that nobody awaits is the step's fault, and no other's", async
 
 test("the client stays Skald's: to end, release or change it is the step's fault", async () => {
   const all: ((client: pg.PoolClient) => unknown)[] = [(client) => client.release(), (client) => client.release(true), (client) => client.end(),
-    (client) => client.on("notice", () => undefined).release(), (client) => client.removeAllListeners(), (client) => (client.query = client.query)];
+    (client) => client.on("notice", () => undefined).release(), (client) => client.removeAllListeners(), (client) => (client.query = client.query),
+    (client) => client.setTypeParser(25, (value) => value.toUpperCase())];
   for (const [n, ends] of all.entries()) {
     acts = [async (ctx) => void (await ends(ctx.client))];
     assert.equal(await shop.process(message("charge", 2, { key: `k${n}` })), "step.failed");

@@ -6,6 +6,7 @@ import { createRequire } from "node:module";
 import { type AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import express, { type NextFunction, type Request, type RequestHandler, type Response } from "express";
+import pg from "pg";
 import { guard, type GuardSettings } from "../src/express.js";
 import { OwnDatabase } from "./database.js";
 
@@ -190,4 +191,24 @@ test("an empty body is none, a byte order mark is skipped, and what is compresse
   assert.deepEqual([status, headers["accept-encoding"], JSON.parse(body).detail],
     [415, "identity", "this server reads no JSON with Content-Encoding: gzip; send it as it is"]);
   assert.equal((await post("gzip", "{}")).status, 201);
+});
+
+test("a handler's parsers are its own, and the process's are not the guard's", async () => {
+  const shop = await opened([], { connections: 1 }), jsonb = pg.types.getTypeParser(3802);
+  let said: unknown;
+  act = async ({ skald }, res) => {
+    try { skald!.client.setTypeParser(3802, (value) => value); } catch (error: any) { said = error.message; }
+    const types = { getTypeParser: () => (value: string) => `<${value}>` };
+    res.status(201).set("X-Own", (await skald!.client.query({ text: "SELECT 1 AS n", types })).rows[0].n).end();
+  };
+  pg.types.setTypeParser(3802, (value) => value);
+  try {
+    for (const replayed of [undefined, "true"]) {
+      const { status, headers } = await send(shop, "parsers");
+      assert.deepEqual([status, headers["x-own"], headers["idempotency-replayed"]], [201, "<1>", replayed]);
+    }
+  } finally {
+    pg.types.setTypeParser(3802, jsonb);
+  }
+  assert.equal(said, "the client is Skald's: do not release, end or change it; a query has its own parsers as `types`");
 });
