@@ -1,15 +1,28 @@
 import pg from "pg";
 
-/** `unsent`: what has failed before it was sent, of which the transaction does not know. */
-export interface Loan { ended?: boolean; unsent?: unknown }
+/** `unsent`: what has failed before it was sent, of which the transaction does not know. `failed`: what has ended the transaction. */
+export interface Loan { ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError }
 
 class TooLate extends Error {}
 
-/** So that what nobody awaits does not end the process when it fails: COMMIT says so too, or `unsent`. */
-export const quiet = <T>(made: Promise<T>, loan: Loan): Promise<T> =>
-  (made.catch((error) => { if (![pg.DatabaseError, TooLate].some((one) => error instanceof one)) loan.unsent ??= error; }), made);
+function note(error: unknown, loan: Loan): void {
+  if (!(error instanceof pg.DatabaseError)) loan.unsent ??= error instanceof TooLate ? undefined : error;
+  else if (error.code !== "25P02") loan.failed = error; // which says that another has failed
+}
 
-const keeping = new Set<PropertyKey>(["release", "end", "removeAllListeners", "setTypeParser"]); // how a client gets lost, or is another for who has it next
+/** So that what nobody awaits does not end the process when it fails: COMMIT says so too, or `unsent`. */
+export const quiet = <T>(made: Promise<T>, loan: Loan): Promise<T> => (made.catch((error) => note(error, loan)), made);
+
+const wasRolledBack = (whose: string): string => `the transaction was rolled back: a statement of the ${whose} was not awaited, and failed`;
+
+/** Where the server says only that another statement has failed: that one's error. */
+export function explained(error: any, { failed }: Loan, whose: string): any {
+  if (error?.code !== "25P02" || !failed) return error;
+  const why = `${wasRolledBack(whose)}, or its error was caught: ${failed.message}`;
+  return Object.assign(new Error(why), { code: failed.code, stack: `Error: ${why}\n${failed.stack}` });
+}
+
+const keeping = new Set<PropertyKey>(["release", "end", "removeAllListeners", "setTypeParser"]); // how it gets lost, or another for the next
 const refuse = (): never => { throw new Error("the client is Skald's: do not release, end or change it; a query has its own parsers as `types`"); };
 
 /** The client for as long as it is the caller's: afterwards its transaction is another delivery's. */
@@ -18,7 +31,9 @@ export function lent(client: pg.PoolClient, loan: Loan, tooLate: string): pg.Poo
     const value = keeping.has(name) ? refuse : Reflect.get(of, name);
     return typeof value !== "function" ? value : (...given: unknown[]) => {
       if (loan.ended) throw new TooLate(tooLate);
-      const made = value.apply(of, given);
+      const noted = (one: unknown): unknown => (name !== "query" || typeof one !== "function" ? one
+        : (error: unknown, ...more: unknown[]) => (note(error ?? undefined, loan), one(error, ...more)));
+      const made = value.apply(of, given.map(noted));
       return made === of ? own : made instanceof Promise ? quiet(made, loan) : made;
     };
   } });
@@ -36,6 +51,6 @@ export async function commit(client: pg.PoolClient, whose: string): Promise<void
     if (!(error instanceof pg.DatabaseError)) void (client as unknown as pg.Client).end(); // it says nothing, also to a ROLLBACK behind that
     throw error;
   }).finally(() => client.removeListener("notice", keep));
-  if (command !== "COMMIT") throw new Error(`the transaction was rolled back: a statement of the ${whose} was not awaited, and failed`);
+  if (command !== "COMMIT") throw new Error(wasRolledBack(whose));
   if (warnings.length) throw new InDoubt(`committed, but possibly not durably: ${warnings[0]}`);
 }

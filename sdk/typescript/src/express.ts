@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { commit, InDoubt, lent, quiet, type Loan } from "./client.js";
+import { commit, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
 import { ignore, keep, send, type Kept, type Made } from "./response.js";
 
@@ -49,6 +49,8 @@ export interface GuardSettings {
   scope?: (req: GuardedRequest) => string | Promise<string>;
   /** Which requests need a key. Default: all but GET, HEAD and OPTIONS. */
   guarded?: (req: GuardedRequest) => boolean;
+  /** Takes why the guard has made a 500 of a response. Default: console.error. */
+  log?: (line: string) => void;
 }
 
 export interface Guard {
@@ -56,7 +58,7 @@ export interface Guard {
   close(): Promise<void>;
 }
 
-interface State extends Loan { contended?: boolean; lost?: boolean; raised?: boolean; asked?: boolean }
+interface State extends Loan { lost?: boolean; raised?: boolean; asked?: boolean }
 interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
 type Next = (error?: unknown) => void;
 type Raised = (error: unknown, next: Next) => void;
@@ -126,7 +128,8 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     if (met.problem === "in-flight" && prefers) met.headers.push(["Preference-Applied", `wait=${wait}`]);
     return send(res, met);
   }
-  const kept = keep(res, met.state);
+  const kept = keep(res, met.state), log = settings.log ?? ((line) => console.error(line));
+  const { key } = met.context, failed = (why: any): void => log(`${req.method} ${req.originalUrl}, key ${key}: rolled back: ${why.stack ?? why}`);
   let answer: Made | undefined;
   try {
     answer = await handled(met, req, res, kept, next, body, settings.handlerMs ?? 30000);
@@ -136,7 +139,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     throw error;
   }
   if (!answer) release(met.client, true); // a statement may still be under way
-  const sent = answer ? await finished(met, answer, () => claimed(pool, req, body, scope)) : tooSlow();
+  const sent = answer ? await finished(met, answer, failed, () => claimed(pool, req, body, scope)) : tooSlow();
   kept.giveBack();
   send(res, sent);
   if (!answer) ignore(res);
@@ -212,14 +215,7 @@ function release(client: pg.PoolClient, lost: boolean): void {
 
 function contextOf(client: pg.PoolClient, scope: string, key: string, taken: string, state: State): RequestContext {
   const open = lent(client, state, "the request has been responded to: what a handler does with req.skald comes before its response");
-  const sql = (query: string, values?: unknown[]): Promise<pg.QueryResult<any>> => quiet((async () => {
-    try {
-      return await open.query(query, values);
-    } catch (error: any) {
-      state.contended ||= contention.has(error.code);
-      throw error;
-    }
-  })(), state);
+  const sql = (query: string, values?: unknown[]): Promise<pg.QueryResult<any>> => quiet((async () => open.query(query, values))(), state);
   return { client: open, scope, key, sql, start: (definition, itinerary, data, more = {}) => quiet((async () => {
     await sql("SELECT skald.start_requested($1, $2, $3, $4, $5, $6 * interval '1 second', $7)", [taken, definition, itinerary,
       dump(data), more.version ?? 1, more.deadlineSeconds ?? null, more.attributes ? JSON.stringify(more.attributes) : null]);
@@ -264,14 +260,14 @@ async function rolledBack(by: Claimed): Promise<boolean> {
   return done;
 }
 
-async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed | Made>): Promise<Made> {
+async function finished(by: Claimed, answer: Made, failed: (why: unknown) => void, again: () => Promise<Claimed | Made>): Promise<Made> {
   const { context, state } = by;
   const { status } = answer, isNobodys = !state.asked && status >= 400; // of no route, or of middleware: tomorrow it may be another
   if (isNobodys || status >= 500 || state.raised || context.leavesNothing || elsewhere.has(status) || (passing.has(status) && !context.isFinal)) {
     const isOurs = await by.client.query("SELECT skald.assert_requested($1)", [by.taken]).then(() => true, (error) => error.code !== "2D000");
     if (!(await rolledBack(by)) || state.lost) return away();
-    if (!isOurs) return endedItself();
-    return state.contended && (answer.status >= 500 || state.raised) ? inTheWay() : answer;
+    if (!isOurs) return failed("the handler has ended its own transaction"), endedItself();
+    return contention.has(state.failed?.code ?? "") && (answer.status >= 500 || state.raised) ? inTheWay() : answer;
   }
   let committing = false;
   try {
@@ -282,10 +278,12 @@ async function finished(by: Claimed, answer: Made, again: () => Promise<Claimed 
     await commit(by.client, "handler");
     release(by.client, false);
     return answer;
-  } catch (error: any) {
+  } catch (thrown) {
+    const error = explained(thrown, state, "handler");
     const isOpen = await rolledBack(by);
     if (isOpen && !state.lost && !(error instanceof InDoubt)) {
       if (contention.has(error.code)) return inTheWay();
+      failed(error);
       return error.code === "2D000" ? endedItself()
         : problem("about:blank", 500, "Internal Server Error", "the request could not be served; it had no effect");
     }

@@ -4,7 +4,7 @@ import amqp from "amqplib";
 import pg from "pg";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
-import { commit, InDoubt, lent, quiet, type Loan } from "./client.js";
+import { commit, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
 
 /** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
@@ -145,7 +145,7 @@ export class Participant {
       try {
         return await this.run(held, (client) => this.deliver(client, message, held));
       } catch (thrown) {
-        const error = withText(thrown), isContention = contention.has(error?.code);
+        const error = explained(withText(thrown), held, "step"), isContention = contention.has(error?.code);
         // It comes again; or it has waited for 5 s, and who keeps the delivery looks whether it is to stop.
         if (isContention && (this.stopping || (!held.taken && error.code === "55P03"))) throw error;
         if (isContention && ++contended < contendedMax) {

@@ -62,7 +62,7 @@ before(async () => {
 });
 
 async function opened(settings: GuardSettings): Promise<Server> {
-  const app = express(), guarded = guard({ databaseUrl: url, ...settings });
+  const app = express(), guarded = guard({ databaseUrl: url, log: () => undefined, ...settings });
   app.set("env", "test"); // its own error handler writes nothing
   app.use(guarded);
   app.use(express.json());

@@ -206,6 +206,20 @@ test("a statement that nobody awaits is the step's fault, and no other's", async
   assert.equal(await cents(), 90);
 });
 
+test("a statement whose error nobody saw, or that was caught, is named", async () => {
+  const nope = "INSERT INTO nope VALUES (1)";
+  const unseen: ((ctx: Context) => unknown)[] = [(ctx) => void ctx.sql(nope), (ctx) => void (ctx.sql("SELECT pg_sleep(0.01)"), ctx.sql(nope)),
+    (ctx) => ctx.sql(nope).catch(() => undefined), (ctx) => ctx.sql(nope).catch(() => ctx.sql("SELECT 1")), (ctx) => ctx.client.query(nope, () => undefined)];
+  for (const [n, act] of unseen.entries()) {
+    acts = [async (ctx) => void (await act(ctx))];
+    assert.equal(await shop.process(message("charge", 2, { key: `k${n}` })), "step.failed");
+    assert.equal(await one(`SELECT error FROM skald.idempotency WHERE key = 'k${n}'`),
+      'Error: the transaction was rolled back: a statement of the step was not awaited, and failed, or its error was caught: relation "nope" does not exist');
+  }
+  acts = [async (ctx) => void ctx.sql("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$")]; // which is no attempt
+  assert.equal(await shop.process(charge), "step.completed");
+});
+
 test("the client stays Skald's: to end, release or change it is the step's fault", async () => {
   const all: ((client: pg.PoolClient) => unknown)[] = [(client) => client.release(), (client) => client.release(true), (client) => client.end(),
     (client) => client.on("notice", () => undefined).release(), (client) => client.removeAllListeners(), (client) => (client.query = client.query),

@@ -7,7 +7,7 @@ import { type AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import express, { type NextFunction, type Request, type RequestHandler, type Response } from "express";
 import pg from "pg";
-import { guard, type GuardSettings } from "../src/express.js";
+import { guard, type GuardSettings, type RequestContext } from "../src/express.js";
 import { OwnDatabase } from "./database.js";
 
 interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string; reused: boolean }
@@ -29,7 +29,7 @@ after(async () => {
 });
 
 async function opened(earlier: RequestHandler[], settings: GuardSettings = {}, behind: RequestHandler[] = []): Promise<Server> {
-  const app = express(), guarded = guard({ databaseUrl: url, ...settings });
+  const app = express(), guarded = guard({ databaseUrl: url, log: () => undefined, ...settings });
   app.set("env", "test"); // its own error handler writes nothing
   for (const one of [...earlier, guarded, ...behind]) app.use(one);
   app.post("/", (req, res, next) => act(req, res, next));
@@ -211,4 +211,33 @@ test("a handler's parsers are its own, and the process's are not the guard's", a
     pg.types.setTypeParser(3802, jsonb);
   }
   assert.equal(said, "the client is Skald's: do not release, end or change it; a query has its own parsers as `types`");
+});
+
+test("why the guard has made a 500 of a response is in the log", async () => {
+  const lines: string[] = [], shop = await opened([], { log: (line) => void lines.push(line) });
+  const c = new pg.Client(url);
+  await c.connect();
+  await c.query("CREATE TABLE seat (n int UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO seat VALUES (1)");
+  await c.end();
+  type Does = (ctx: RequestContext) => unknown;
+  const nope = "INSERT INTO nope VALUES (1)", unseen = 'not awaited, and failed, or its error was caught: relation "nope" does not exist';
+  const all: [Does, string][] = [[(ctx) => ctx.sql("INSERT INTO seat VALUES (1)"), "duplicate key value"], [(ctx) => void ctx.sql(nope), unseen],
+    [(ctx) => ctx.sql(nope).catch(() => undefined), unseen], [(ctx) => ctx.client.query(nope, () => undefined), unseen],
+    [(ctx) => ctx.sql("ROLLBACK"), "ended"]];
+  for (const [n, [does, why]] of all.entries()) {
+    act = async ({ skald }, res) => { await does(skald!); res.status(200).end(); };
+    assert.equal((await send(shop, `why-${n}`)).status, 500);
+    assert.ok(lines[n]!.startsWith(`POST /, key why-${n}: rolled back: `) && lines[n]!.includes(why), lines[n]);
+  }
+  act = async ({ skald }, res) => {
+    await skald!.sql("SAVEPOINT before");
+    await skald!.sql(nope).catch(() => skald!.sql("ROLLBACK TO before"));
+    res.status(404).end();
+  };
+  for (const replayed of [undefined, "true"]) assert.equal((await send(shop, "savepoint")).headers["idempotency-replayed"], replayed);
+  act = async ({ skald }, res) => {
+    await skald!.sql("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$").catch(() => undefined);
+    res.status(200).end();
+  };
+  assert.deepEqual([(await send(shop, "deadlock")).status, lines.length], [503, all.length]);
 });
