@@ -85,6 +85,7 @@ const endedItself = (): Made => problem("about:blank", 500, "Internal Server Err
   "the service ended its own transaction; part of the request may have taken effect");
 const encoded = (coding: string): Made => problem("about:blank", 415, "Unsupported Media Type",
   `this server reads no JSON with Content-Encoding: ${coding}; send it as it is`, [["Accept-Encoding", "identity"]]);
+const cutOff = (): Made => problem("about:blank", 500, "Internal Server Error", "the response was never finished; nothing was done");
 const tooSlow = (): Made => problem("about:blank", 503, "Service Unavailable", "the request took too long; nothing was done, send it again");
 
 // What a handler has left in its session (docs/session.md). What follows a COMMIT or ROLLBACK of its own must write nothing.
@@ -128,8 +129,9 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     if (met.problem === "in-flight" && prefers) met.headers.push(["Preference-Applied", `wait=${wait}`]);
     return send(res, met);
   }
-  const kept = keep(res, met.state), log = settings.log ?? ((line) => console.error(line));
+  const log = settings.log ?? ((line) => console.error(line));
   const { key } = met.context, failed = (why: any): void => log(`${req.method} ${req.originalUrl}, key ${key}: rolled back: ${why.stack ?? why}`);
+  const kept = keep(res, met.state, (why) => (failed(why), cutOff()));
   let answer: Made | undefined;
   try {
     answer = await handled(met, req, res, kept, next, body, settings.handlerMs ?? 30000);

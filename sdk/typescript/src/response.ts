@@ -1,5 +1,6 @@
 // A response that is kept in `res` until the transaction behind it has ended: express.ts.
 import type { ServerResponse } from "node:http";
+import type { Readable } from "node:stream";
 import type { Loan } from "./client.js";
 
 export interface Made { status: number; type: string; headers: [string, string][]; body: Buffer; problem?: string }
@@ -11,12 +12,13 @@ export interface Kept {
 
 const own = new Set(["connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding", "trailer", "upgrade"]);
 const heads = ["setHeader", "setHeaders", "appendHeader", "removeHeader", "writeHead"];
-const replaced = [...heads, "flushHeaders", "write", "end", "headersSent"];
+const replaced = [...heads, "flushHeaders", "write", "end", "destroy", "headersSent"];
 const called = (values: unknown[]): void => values.forEach((value) => typeof value === "function" && value());
 const valuesOf = (value?: number | string | string[]): string[] => (value === undefined ? [] : [value].flat().map(String));
 
-/** Keeps what is written to `res`. What middleware has put there before, functions and headers, is its own: neither used nor kept. */
-export function keep(res: ServerResponse, state: Loan): Kept {
+/** Keeps what is written to `res`; `cut` is for what is destroyed, or was streamed to a client that has gone and will have no end. What
+ * middleware has put there before, functions and headers, is its own: neither used nor kept. */
+export function keep(res: ServerResponse, state: Loan, cut: (why: unknown) => Made): Kept {
   const functions = replaced.map((name) => [name, Object.getOwnPropertyDescriptor(res, name)] as const);
   const before = new Map(res.getHeaderNames().map((name) => [name, valuesOf(res.getHeader(name))]));
   const sent: Buffer[] = [];
@@ -26,7 +28,20 @@ export function keep(res: ServerResponse, state: Loan): Kept {
     if (typeof chunk === "string") sent.push(Buffer.from(chunk, typeof encoding === "string" ? encoding as BufferEncoding : "utf8"));
     else if (chunk instanceof Uint8Array) sent.push(Buffer.from(chunk));
   };
-  const made = new Promise<Made>((resolve) => Object.assign(res, {
+  const { destroy } = res;
+  let over = (_: Made): void => undefined;
+  const made = new Promise<Made>((resolve) => (over = (one) => ((state.ended = true), resolve(one), close(res))));
+  const letGo = (by: Readable): void => {
+    if (!state.ended && res.closed && !by.readableEnded) over(cut("the client has gone, and what was streamed to it ends there"));
+  };
+  const piped = (by: Readable): void => void by.once("close", () => letGo(by)); // by pipeline(), without a word to `res`
+  res.on("pipe", piped).on("unpipe", letGo);
+  Object.assign(res, {
+    destroy: (error?: Error) => {
+      if (state.ended) return destroy.call(res, error);
+      over(cut(error ?? "the handler has destroyed its response"));
+      return res;
+    },
     flushHeaders: () => undefined,
     writeHead: (status: number, ...more: unknown[]) => {
       hasHead = true;
@@ -44,15 +59,14 @@ export function keep(res: ServerResponse, state: Loan): Kept {
     end: (chunk?: unknown, encoding?: unknown, done?: unknown) => {
       if (!state.ended) {
         add(chunk, encoding);
-        state.ended = true;
-        resolve({ status: res.statusCode, type: String(res.getHeader("content-type") ?? ""), headers: added(res, before), body: Buffer.concat(sent) });
-        close(res);
+        over({ status: res.statusCode, type: String(res.getHeader("content-type") ?? ""), headers: added(res, before), body: Buffer.concat(sent) });
       }
       called([chunk, encoding, done]);
       return res;
     },
-  }));
+  });
   return { made, giveBack: () => {
+    res.off("pipe", piped).off("unpipe", letGo);
     for (const [name, was] of functions) {
       delete (res as any)[name];
       if (was) Object.defineProperty(res, name, was);

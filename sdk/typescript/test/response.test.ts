@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { Agent, request, type Server } from "node:http";
 import { createRequire } from "node:module";
 import { type AddressInfo } from "node:net";
+import { PassThrough, pipeline, Readable } from "node:stream";
 import { after, before, test } from "node:test";
 import express, { type NextFunction, type Request, type RequestHandler, type Response } from "express";
 import pg from "pg";
@@ -240,4 +241,46 @@ test("why the guard has made a 500 of a response is in the log", async () => {
     res.status(200).end();
   };
   assert.deepEqual([(await send(shop, "deadlock")).status, lines.length], [503, all.length]);
+});
+
+test("a stream without an end is rolled back at once, and what is written without its client is stored", async () => {
+  const shop = await opened([], { connections: 1 }), ignore = (): void => undefined;
+  const endless = (): Readable => { const made = new PassThrough(); made.write("x"); return made; };
+  const all: [does: (res: Response, closed: Promise<unknown>) => unknown, isStored: boolean][] = [
+    [(res) => endless().pipe(res), false], [(res) => pipeline(endless(), res, ignore), false],
+    [(res) => pipeline(endless(), new PassThrough(), res, ignore), false],
+    [(res, closed) => closed.then(() => pipeline(endless(), res, ignore)), false],
+    [(res, closed) => closed.then(() => Readable.from(["x"]).pipe(res)), true],
+    [(res, closed) => pipeline(async function* () { yield "x"; await closed; yield "y"; }, res, ignore), true],
+    [(res, closed) => closed.then(() => res.json("x")), true]];
+  for (const [n, [does, isStored]] of all.entries()) {
+    let enter = ignore;
+    const entered = new Promise<void>((resolve) => (enter = resolve)), headers = { "Idempotency-Key": `gone-${n}` };
+    act = async (req, res) => {
+      await req.skald!.sql("SELECT 1");
+      does(res, once(res, "close"));
+      enter();
+    };
+    const gone = request({ agent: false, port: (shop.address() as AddressInfo).port, method: "POST", headers });
+    gone.on("error", ignore).end();
+    await entered;
+    gone.destroy();
+    act = (_, res) => res.status(201).end();
+    const again = await send(shop, `gone-${n}`, { Prefer: "wait=20" });
+    assert.deepEqual([n, again.status, again.headers["idempotency-replayed"]], isStored ? [n, 200, "true"] : [n, 201, undefined]);
+  }
+});
+
+test("a response that its handler destroys, or whose source fails, is a 500 that leaves nothing", async () => {
+  const lines: string[] = [], shop = await opened([], { connections: 1, log: (line) => void lines.push(line) });
+  let told: unknown;
+  const source = (): Readable => Readable.from((async function* () { yield "x"; throw new Error("no more"); })());
+  for (const [n, does] of [(res: Response) => res.destroy(), (res: Response) => pipeline(source(), res, (error) => (told = error?.message))].entries()) {
+    act = async ({ skald }, res) => { await skald!.sql("SELECT 1"); does(res); };
+    assert.equal((await send(shop, `cut-${n}`)).status, 500);
+    act = (_, res) => res.status(201).end();
+    assert.equal((await send(shop, `cut-${n}`)).status, 201);
+  }
+  assert.equal(told, "no more");
+  assert.match(lines.join(), /cut-0: rolled back: the handler has destroyed its response,.*cut-1: rolled back: Error: no more/);
 });
