@@ -262,7 +262,10 @@ export class Participant {
 
   private async consume(url: string, stopped: Promise<void>): Promise<void> {
     await this.connect();
-    const broker = await amqp.connect(url);
+    const broker = await amqp.connect(url).catch((error) => {
+      const why = /ConnectionOpenOk/.test(error.message) ? "there is no such vhost, or this user may not use it" : error.message || error.code;
+      throw new Error(`${url.replace(/\/\/([^:@/]*):.*@/, "//$1@")}: ${why}`); // without the password
+    });
     const under = new Set<Promise<void>>(), queue = `skald.${this.service}`;
     let isOver = false;
     try {

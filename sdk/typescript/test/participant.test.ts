@@ -351,6 +351,20 @@ test("a process of another database takes nothing", async () => {
   await p.close();
 });
 
+test("a broker that can't be used is named, without the password", async () => {
+  const p = await participant(url), broker = process.env["AMQP_URL"]!.replace(/\/$/, "");
+  for (const [amqpUrl, why] of [[`${broker}/nope`, "/nope: there is no such vhost, or this user may not use it"],
+    ["amqp://guest:se:c@ret@127.0.0.1:1", "amqp://guest@127.0.0.1:1: connect ECONNREFUSED"]] as const) {
+    p.start(`amqpUrl: ${JSON.stringify(amqpUrl)}`);
+    await waitFor(async () => p.said().includes(why));
+    const ended = p.exitCode();
+    p.stop();
+    assert.equal(await ended, 0);
+  }
+  assert.doesNotMatch(p.said(), /guest:/);
+  await p.close();
+});
+
 test("a process that waits for a lock ends when told", async () => {
   const p = await participant(url);
   p.start();
