@@ -29,7 +29,7 @@ TEST_CASE("a message can be taken before it is durable, and is confirmed only th
 {
     skald::test::database const db;
     db.run("INSERT INTO skald.queue (name) VALUES ('skald.orders')");
-    skald::inbox::peer to{{.url = db.url()}, {10ms, 200ms}, 1};
+    skald::inbox::peer to{{.url = db.url(), .prepares_statements = false}, {10ms, 200ms}, 1};
     REQUIRE(to.available());
     auto const sent = hello();
     std::array const all{&sent};
@@ -51,7 +51,7 @@ TEST_CASE("while the standbys are away a sender has one session that waits for t
 {
     skald::test::database const db;
     db.run("INSERT INTO skald.queue (name) VALUES ('skald.orders')");
-    skald::inbox::peer to{{.url = db.url()}, {10ms, 200ms}, 1};
+    skald::inbox::peer to{{.url = db.url(), .prepares_statements = false}, {10ms, 200ms}, 1};
     auto const sent = hello();
     std::array const all{&sent};
     skald::test::absent_standby const standby;

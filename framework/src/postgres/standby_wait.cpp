@@ -1,9 +1,12 @@
 #include "postgres/standby_wait.hpp"
 
+#include "postgres/literal.hpp"
 #include "skald_queries.hpp"
 #include "skald_session_queries.hpp"
 
 #include <pqxx/except>
+
+#include <utility>
 
 namespace skald::postgres {
 
@@ -40,14 +43,12 @@ void standby_wait::run(connection& c, std::string const& text)
 }
 
 void standby_wait::end_left_behind(connection& c)
-{
-    try {
-        if (was_cut_) c.run(execute(queries::end_wait_for_standbys{.backend = backend_}));
-    }
-    catch (pqxx::insufficient_privilege const&) {  // the right to run pg_cancel_backend() can be revoked
-    }
-    backend_ = 0;
-    was_cut_ = false;
+try {
+    auto const left = std::exchange(backend_, 0);
+    // Not every user of connections prepares the statements.
+    if (std::exchange(was_cut_, false)) c.run(filled_in(queries::end_wait_for_standbys{.backend = left}));
+}
+catch (pqxx::sql_error const&) {  // the right to run pg_cancel_backend(), for one, can be revoked
 }
 
 }  // namespace skald::postgres

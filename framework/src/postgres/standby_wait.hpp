@@ -22,7 +22,7 @@ public:
     void run(connection& c, std::string const& text);
 
     /// On a new connection of the same user and name, outside a transaction: ends the wait that was cut on the one
-    /// before. A role that may not do so leaves it.
+    /// before. What the server refuses, it leaves.
     void end_left_behind(connection& c);
 
 private:
