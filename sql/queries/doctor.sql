@@ -24,12 +24,12 @@ SELECT current_setting('server_version') AS version, pg_is_in_recovery() AS is_s
        current_setting('synchronous_standby_names') AS standbys,
        (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) AS standbys_connected
 
--- This role, and those that are connected to this database, where they have a limit of their own. Without this session, which ends.
+-- This role, and those of Skald's that are connected to this database, where they have a limit of their own. Without this session, which ends.
 -- name: doctor_role_limits
 SELECT r.rolname AS role, r.rolconnlimit AS most, count(*) FILTER (WHERE a.pid <> pg_backend_pid()) AS taken
   FROM pg_roles r LEFT JOIN pg_stat_activity a ON a.usesysid = r.oid AND coalesce(a.backend_type, 'client backend') = 'client backend'
  WHERE r.rolconnlimit >= 0 AND NOT r.rolsuper GROUP BY 1, 2
-HAVING r.rolname = session_user OR bool_or(a.datname = current_database()) ORDER BY 1 LIMIT 20
+HAVING r.rolname = session_user OR bool_or(a.datname = current_database() AND a.application_name LIKE 'skald/%') ORDER BY 1 LIMIT 20
 
 -- name: doctor_clock
 SELECT extract(epoch FROM clock_timestamp())::float8 AS seconds
