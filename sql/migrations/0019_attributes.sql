@@ -68,7 +68,8 @@ AS $$
 $$;
 
 -- Gives one command for each of these sagas, in the caller's transaction, as a part of an order for many: `act` is the order's row in
--- skald.audit, which counts; NULL: a new one, which says `about` what it is. Returns {"act", "done", "refused": [{"scope", "key", "why"}]}.
+-- skald.audit, which counts; NULL: a new one, which says `about` what it is. Returns {"act", "done", "refused": [{"scope", "key", "why"}],
+-- "left": [the same]}: the last are done, and their sagas do not end by it.
 --
 -- All records, then all waits, then the sagas' rows, each in the order of keys: so do steps that run together (traps G22).
 CREATE FUNCTION skald.request_control_of_many(
@@ -82,6 +83,7 @@ DECLARE
     answer  jsonb;
     done    integer := 0;
     refused jsonb := '[]';
+    remains jsonb := '[]';
 BEGIN
     PERFORM FROM (SELECT w.s COLLATE "C" AS s, w.k COLLATE "C" AS k FROM unnest(scopes, keys) AS w(s, k) ORDER BY 1, 2) AS w
       CROSS JOIN LATERAL (SELECT FROM skald.idempotency i
@@ -101,11 +103,14 @@ BEGIN
             refused := refused || jsonb_build_object('scope', one.s, 'key', one.k, 'why', answer->'refused');
         ELSE
             done := done + 1;
+            IF answer ? 'left' THEN
+                remains := remains || jsonb_build_object('scope', one.s, 'key', one.k, 'why', answer->'left');
+            END IF;
         END IF;
     END LOOP;
     UPDATE skald.audit a
        SET detail = a.detail || jsonb_build_object('done', (a.detail->>'done')::bigint + done,
                                                    'refused', (a.detail->>'refused')::bigint + jsonb_array_length(refused))
      WHERE a.id = act;
-    RETURN jsonb_build_object('act', act, 'done', done, 'refused', refused);
+    RETURN jsonb_build_object('act', act, 'done', done, 'refused', refused, 'left', remains);
 END $$;

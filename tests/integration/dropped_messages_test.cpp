@@ -1,5 +1,6 @@
 // Messages that can never be sent are dropped from the outbox by an operator: what becomes of their sagas.
 #include "admin/commands.hpp"
+#include "admin/order_for_many.hpp"
 #include "admin/saga_view.hpp"
 #include "support/orders.hpp"
 #include "support/stepped_shop.hpp"
@@ -197,6 +198,15 @@ TEST_CASE("all sagas whose messages are dropped at once are stuck")
     for (std::string const key : {"1", "2"}) CHECK(s.saga_status(key) == "stuck");
     CHECK(s.at("orders").db.rows("SELECT key, step, service, status FROM skald.progress ORDER BY key") ==
           "1|charge-payment|payments|parked\n2|charge-payment|payments|parked");
+
+    // A cancel of both is given, and says that it ends neither.
+    skald::postgres::connection c{{.url = s.at("orders").db.url()}};
+    skald::admin::order_progress many;
+    skald::admin::issue(
+        c, {.action = "cancel", .reason = "a test", .by = "eve"}, [] { return false; }, many);
+    CHECK(many.done == 2);
+    CHECK(many.left == 2);
+    CHECK_MESSAGE(s.has(many.remains.dump(), "nothing of charge-payment is left to retry"), many.remains.dump());
 }
 
 TEST_CASE("no more are dropped at once than is said, and what is left is dropped when it is said again")

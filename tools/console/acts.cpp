@@ -75,7 +75,10 @@ result command_saga(postgres::connection& c, order const& what, target const& of
     auto const done = admin::issue(c, {name_of(what.what), {of.scope, of.key}, what.reason, what.by});
     if (done.contains("refused")) return {of, result::outcome::refused, done["refused"].get<std::string>()};
     auto const step = done.contains("step") ? " of " + done["step"].get<std::string>() : std::string{};
-    return {of, result::outcome::done, fmt::format("{}{}: sent to {}", name_of(what.what), step, joined(done["told"]))};
+    auto const left =
+        done.contains("left") ? "; it does not end by this: " + done["left"].get<std::string>() : std::string{};
+    return {of, result::outcome::done,
+            fmt::format("{}{}: sent to {}{}", name_of(what.what), step, joined(done["told"]), left)};
 }
 
 result handle_parked(postgres::connection& c, order const& what, target const& of)

@@ -87,6 +87,7 @@ int sum_up(admin::order_for_many const& order, admin::order_progress const& p, s
            output const& out)
 {
     auto text = fmt::format("{}: {} of {} sagas", order.action, p.done, p.matching);
+    if (p.left > 0) text += fmt::format(", {} of which do not end by this", p.left);
     if (p.refused > 0) text += fmt::format(", {} refused", p.refused);
     if (p.busy > 0) text += fmt::format(", {} left out: another transaction holds them", p.busy);
     auto const why = core::in_one_line(failed);
@@ -98,13 +99,15 @@ int sum_up(admin::order_for_many const& order, admin::order_progress const& p, s
     else if (!p.has_ended) text += "; stopped";
     if (!p.has_ended || p.busy > 0) text += ". Give it again to go on with the rest";
     if (!out.json)
-        for (auto const& one : p.refusals) complain(visible(one["why"]));
+        for (auto const* all : {&p.refusals, &p.remains})
+            for (auto const& one : *all) complain(visible(one["why"]));
     json said{{"action", order.action}, {"matching", p.matching}, {"done", p.done},       {"refused_count", p.refused},
               {"busy", p.busy},         {"ended", p.has_ended},   {"refused", p.refusals}};
+    if (p.left > 0) said["left_count"] = p.left, said["left"] = p.remains;
     if (p.act != 0) said["audit_id"] = p.act;
     if (!why.empty()) said[is_unknown ? "unknown" : "failed"] = why;
     out.tell(text, said);
-    return p.has_ended && p.refused == 0 && p.busy == 0 ? 0 : 1;
+    return p.has_ended && p.refused == 0 && p.left == 0 && p.busy == 0 ? 0 : 1;
 }
 
 int order_many(admin::order_for_many const& order, output const& out)

@@ -98,8 +98,11 @@ try {
     so_far.act = answer["act"];
     so_far.done += answer["done"].get<std::int64_t>();
     so_far.refused += static_cast<std::int64_t>(answer["refused"].size());
+    so_far.left += static_cast<std::int64_t>(answer["left"].size());
     for (auto const& one : answer["refused"])
         if (so_far.refusals.size() < refusals_max) so_far.refusals.push_back(one);
+    for (auto const& one : answer["left"])
+        if (so_far.remains.size() < refusals_max) so_far.remains.push_back(one);
     so_far.at_hand = 0;
     return true;
 }

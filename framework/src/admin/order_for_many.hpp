@@ -32,9 +32,11 @@ struct order_progress
     std::int64_t matching{};  // when it began
     std::int64_t act{};       // its row in skald.audit; 0: nothing was done
     std::int64_t done{}, refused{};
+    std::int64_t left{};                                // of those that are done: the saga does not end by it
     std::size_t at_hand{};                              // of a statement that has not answered: done or not, who knows
     std::int64_t busy{};                                // left out: another transaction holds them
     nlohmann::json refusals = nlohmann::json::array();  // {"scope", "key", "why"} of the first 100
+    nlohmann::json remains = nlohmann::json::array();   // the same of `left`
     bool has_ended{};                                   // and the audit says so; false: it was stopped before
 };
 
