@@ -74,7 +74,8 @@ $$;
 -- Sagas that homes have declared ended and that nothing here holds back. A later saga of the key can't begin before the home has deleted
 -- this one, and so not before it asked: what was made earlier is this saga's, a step that ran late too, but for the clocks of two servers,
 -- which are not half a day apart. What was made since may be a later saga's, and is not deleted; or this one's, whose home asks again in a
--- week. Until it is one or the other, there is no answer: a saga that the home starts under the key would meet it.
+-- week. Until it is one or the other, there is no answer: a saga that the home starts under the key would meet it. (A home that was restored
+-- from before it forgot the saga asks once more, and may mean a later one's: docs/repair.md, "A database from a backup".)
 CREATE FUNCTION skald.ended_to_collect(before timestamptz) RETURNS SETOF skald.ended
 LANGUAGE sql STABLE
 AS $$

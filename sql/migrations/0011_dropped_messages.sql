@@ -34,7 +34,7 @@ END $$;
 -- Drops messages from the outbox, each with a row in skald.audit: those to a destination, those with a message id, or both; `of_scope`: of
 -- one scope alone, which must be said of an id that waits in several: each is another saga's. `forced`: also those that a saga needs, and
 -- those that the broker has not refused, and all of several that have one id. What a relay is sending at this moment is left alone.
--- `at_most`: so many in this transaction; given again, it goes on with the others.
+-- `at_most`, with `forced`: so many in this transaction; given again, it goes on with the others.
 -- Returns {"dropped": [{"message_id", "destination", "type", "scope", "key"}], "refused": [{"message_id", "why"}]}; beside a "why", "scopes":
 -- those of which one must be said, or "messages": how many have that id. The lists are arrays while they grow: each addition to a jsonb
 -- copies it, and 10,000 messages took half a minute.
