@@ -62,7 +62,7 @@ TEST_CASE("skald doctor names a role's own limit of connections, whoever looks, 
     CHECK_MESSAGE(says(stranger, "the server runs: check the user in DATABASE_URL"), stranger.text);
     db.ask("CREATE ROLE " + role + " LOGIN CONNECTION LIMIT 1");
     {
-        pqxx::connection const only{as_role(db, role)};
+        pqxx::connection const only{as_role(db, role) + "?application_name=skald/orders"};
         auto const outside = look_as(role);
         CHECK(outside.code == 1);
         CHECK_MESSAGE(says(outside, "raise the role's limit (ALTER ROLE ... CONNECTION LIMIT)"), outside.text);
@@ -74,6 +74,12 @@ TEST_CASE("skald doctor names a role's own limit of connections, whoever looks, 
     }
     // The session that ended may count for a moment more.
     CHECK(wait_until([&] { return level(look_as(role).object(), "connections") == "warning"; }));
+    db.ask("DROP ROLE " + role + "; CREATE ROLE " + role + " LOGIN CONNECTION LIMIT 1");
+    {
+        pqxx::connection const exporter{as_role(db, role)};  // nothing of Skald's, and enough for it
+        auto const owner = run_skald(db, {"doctor", "--json"}, false);
+        CHECK_MESSAGE(owner.code == 0, owner.text);
+    }
     db.ask("DROP ROLE " + role);
 }
 
