@@ -211,7 +211,8 @@ TEST_CASE("a result that does not fit its step can be replaced, and one that is 
     auto till = all.to("till");
     skald::metrics::database_figures figures;
     skald::admin::figure_reader reader{figures};
-    for (int n = 0; n < 2; ++n) {
+    // On a slow machine one more try may come due while the others run.
+    while (all.started().at(0)["tries"].get<int>() < 3) {
         reader.read(till, "-infinity");
         CHECK(figures.now().latest.value().unsettled.empty());
         all.at("till").make_started_due();
