@@ -264,7 +264,7 @@ export class Participant {
     await this.connect();
     const broker = await amqp.connect(url).catch((error) => {
       const why = /ConnectionOpenOk/.test(error.message) ? "there is no such vhost, or this user may not use it" : error.message || error.code;
-      throw new Error(`${url.replace(/\/\/([^:@/]*):.*@/, "//$1@")}: ${why}`); // without the password
+      throw new Error(`${url.replace(/\/\/([^:]*):.*@/s, "//$1@")}: ${why}`); // without the password
     });
     const under = new Set<Promise<void>>(), queue = `skald.${this.service}`;
     let isOver = false;
