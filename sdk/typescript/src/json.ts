@@ -17,9 +17,12 @@ export function refuseLostDigits(json: string): void {
   }
 }
 
-/** Undefined if it has a fraction. */
+/** Undefined if it has a fraction; 1.00 and 10e-1 have none. */
 function wholeOf(number: string): bigint | undefined {
-  const [, digits, fraction = "", power = "0"] = /^(-?\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(number) ?? [];
-  const zeros = Number(power) - fraction.length;
-  return zeros < 0 || zeros > 400 ? undefined : BigInt(digits + fraction) * 10n ** BigInt(zeros);
+  const [, sign = "", digits = "", fraction = "", power = "0"] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(number) ?? [];
+  const all = digits + fraction;
+  let end = all.length; // a pattern would look for it at every zero
+  while (end > 0 && all[end - 1] === "0") --end;
+  const zeros = Number(power) - fraction.length + all.length - end;
+  return end === 0 ? 0n : zeros < 0 || zeros > 400 ? undefined : BigInt(sign + all.slice(0, end)) * 10n ** BigInt(zeros);
 }
