@@ -1,17 +1,21 @@
 import pg from "pg";
 
-/** `unsent`: what has failed before it was sent, of which the transaction does not know. `failed`: what has ended the transaction. */
-export interface Loan { ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError }
+/** `unsent`: what has failed before it was sent, of which the transaction does not know. `failed`: what has ended the transaction, and no
+ * savepoint has undone. `met`: the last one of these, undone or not. */
+export interface Loan { ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError; met?: pg.DatabaseError }
 
 class TooLate extends Error {}
 
 function note(error: unknown, loan: Loan): void {
   if (!(error instanceof pg.DatabaseError)) loan.unsent ??= error instanceof TooLate ? undefined : error;
-  else if (error.code !== "25P02") loan.failed = error; // which says that another has failed
+  else if (error.code !== "25P02") loan.failed = loan.met = error; // which says that another has failed
 }
 
+// Where a statement has failed, none but ROLLBACK succeeds.
+const succeeded = (loan: Loan): void => void delete loan.failed;
+
 /** So that what nobody awaits does not end the process when it fails: COMMIT says so too, or `unsent`. */
-export const quiet = <T>(made: Promise<T>, loan: Loan): Promise<T> => (made.catch((error) => note(error, loan)), made);
+export const quiet = <T>(made: Promise<T>, loan: Loan): Promise<T> => (made.then(() => succeeded(loan), (error) => note(error, loan)), made);
 
 const wasRolledBack = (whose: string): string => `the transaction was rolled back: a statement of the ${whose} was not awaited, and failed`;
 
@@ -32,7 +36,7 @@ export function lent(client: pg.PoolClient, loan: Loan, tooLate: string): pg.Poo
     return typeof value !== "function" ? value : (...given: unknown[]) => {
       if (loan.ended) throw new TooLate(tooLate);
       const noted = (one: unknown): unknown => (name !== "query" || typeof one !== "function" ? one
-        : (error: unknown, ...more: unknown[]) => (note(error ?? undefined, loan), one(error, ...more)));
+        : (error: unknown, ...more: unknown[]) => (error ? note(error, loan) : succeeded(loan), one(error, ...more)));
       const made = value.apply(of, given.map(noted));
       return made === of ? own : made instanceof Promise ? quiet(made, loan) : made;
     };

@@ -58,7 +58,7 @@ export interface Guard {
   close(): Promise<void>;
 }
 
-interface State extends Loan { lost?: boolean; raised?: boolean; asked?: boolean }
+interface State extends Loan { lost?: boolean; raised?: unknown; asked?: boolean }
 interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
 type Next = (error?: unknown) => void;
 type Raised = (error: unknown, next: Next) => void;
@@ -242,7 +242,7 @@ async function handled(
   let timer: NodeJS.Timeout | undefined, isTooSlow = false;
   req[onRaised] = (error, then) => {
     if (isTooSlow) return; // Express would end the connection, on which the client may have sent it again
-    if (!state.ended) (state.raised = true), then(error);
+    if (!state.ended) (state.raised = error), then(error);
     else if (res.closed) then(error);
     else res.once("close", () => then(error)); // the response comes first
   };
@@ -269,7 +269,8 @@ async function finished(by: Claimed, answer: Made, failed: (why: unknown) => voi
     const isOurs = await by.client.query("SELECT skald.assert_requested($1)", [by.taken]).then(() => true, (error) => error.code !== "2D000");
     if (!(await rolledBack(by)) || state.lost) return away();
     if (!isOurs) return failed("the handler has ended its own transaction"), endedItself();
-    return contention.has(state.failed?.code ?? "") && (answer.status >= 500 || state.raised) ? inTheWay() : answer;
+    const met = state.failed ?? (state.raised === state.met ? state.met : undefined); // undone by a savepoint and thrown again, it is the reason too
+    return contention.has(met?.code ?? "") && (answer.status >= 500 || state.raised) ? inTheWay() : answer;
   }
   let committing = false;
   try {

@@ -236,11 +236,21 @@ test("why the guard has made a 500 of a response is in the log", async () => {
     res.status(404).end();
   };
   for (const replayed of [undefined, "true"]) assert.equal((await send(shop, "savepoint")).headers["idempotency-replayed"], replayed);
-  act = async ({ skald }, res) => {
-    await skald!.sql("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$").catch(() => undefined);
-    res.status(200).end();
-  };
+  const deadlock = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$";
+  act = async ({ skald }, res) => { await skald!.sql(deadlock).catch(() => undefined); res.status(200).end(); };
   assert.deepEqual([(await send(shop, "deadlock")).status, lines.length], [503, all.length]);
+  const called = (client: pg.PoolClient, query: string): Promise<unknown> => new Promise((done) => client.query(query, (error) => done(error)));
+  const ends: [(error: any, res: Response) => unknown, number][] = [[() => { throw Object.assign(new Error(), { status: 423 }); }, 423],
+    [(_, res) => res.status(502).end(), 502], [(error) => { throw error; }, 503]];
+  for (const [then, status] of ends) {
+    act = async ({ skald }, res) => {
+      await skald!.sql("SAVEPOINT before");
+      const error = await skald!.sql(deadlock).catch((thrown) => thrown);
+      await (status === 502 ? called(skald!.client, "ROLLBACK TO before") : skald!.sql("ROLLBACK TO before"));
+      await then(error, res);
+    };
+    assert.equal((await send(shop, `undone-${status}`)).status, status);
+  }
 });
 
 test("a stream without an end is rolled back at once, and what is written without its client is stored", async () => {
