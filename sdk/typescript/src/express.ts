@@ -130,7 +130,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     return send(res, met);
   }
   const log = settings.log ?? ((line) => console.error(line));
-  const { key } = met.context, failed = (why: any): void => log(`${req.method} ${req.originalUrl}, key ${key}: rolled back: ${why.stack ?? why}`);
+  const { key } = met.context, failed = (why: any): void => log(`${req.method} ${req.originalUrl}, key ${key}: 500: ${why.stack ?? why}`);
   const kept = keep(res, met.state, (why) => (failed(why), cutOff()));
   let answer: Made | undefined;
   try {

@@ -224,11 +224,11 @@ test("why the guard has made a 500 of a response is in the log", async () => {
   const nope = "INSERT INTO nope VALUES (1)", unseen = 'not awaited, and failed, or its error was caught: relation "nope" does not exist';
   const all: [Does, string][] = [[(ctx) => ctx.sql("INSERT INTO seat VALUES (1)"), "duplicate key value"], [(ctx) => void ctx.sql(nope), unseen],
     [(ctx) => ctx.sql(nope).catch(() => undefined), unseen], [(ctx) => ctx.client.query(nope, () => undefined), unseen],
-    [(ctx) => ctx.sql("ROLLBACK"), "ended"]];
+    [(ctx) => ctx.sql("ROLLBACK"), "ended"], [(ctx) => ctx.client.query("ROLLBACK AND CHAIN; INSERT INTO seat VALUES (2); COMMIT"), "ended"]]; // with a 2
   for (const [n, [does, why]] of all.entries()) {
     act = async ({ skald }, res) => { await does(skald!); res.status(200).end(); };
     assert.equal((await send(shop, `why-${n}`)).status, 500);
-    assert.ok(lines[n]!.startsWith(`POST /, key why-${n}: rolled back: `) && lines[n]!.includes(why), lines[n]);
+    assert.ok(lines[n]!.startsWith(`POST /, key why-${n}: 500: `) && lines[n]!.includes(why), lines[n]);
   }
   act = async ({ skald }, res) => {
     await skald!.sql("SAVEPOINT before");
@@ -292,5 +292,5 @@ test("a response that its handler destroys, or whose source fails, is a 500 that
     assert.equal((await send(shop, `cut-${n}`)).status, 201);
   }
   assert.equal(told, "no more");
-  assert.match(lines.join(), /cut-0: rolled back: the handler has destroyed its response,.*cut-1: rolled back: Error: no more/);
+  assert.match(lines.join(), /cut-0: 500: the handler has destroyed its response,.*cut-1: 500: Error: no more/);
 });
