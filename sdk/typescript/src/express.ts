@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { commit, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
-import { ignore, keep, send, type Kept, type Made } from "./response.js";
+import { ignore, isClosed, keep, send, type Kept, type Made } from "./response.js";
 
 /** What a handler can use until it has responded, as `req.skald`. */
 export interface RequestContext {
@@ -243,7 +243,7 @@ async function handled(
   req[onRaised] = (error, then) => {
     if (isTooSlow) return; // Express would end the connection, on which the client may have sent it again
     if (!state.ended) (state.raised = error), then(error);
-    else if (res.closed) then(error);
+    else if (isClosed(res)) then(error);
     else res.once("close", () => then(error)); // the response comes first
   };
   const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => {

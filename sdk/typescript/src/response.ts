@@ -13,6 +13,8 @@ export interface Kept {
 const own = new Set(["connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding", "trailer", "upgrade"]);
 const heads = ["setHeader", "setHeaders", "appendHeader", "removeHeader", "writeHead"];
 const replaced = [...heads, "flushHeaders", "write", "end", "destroy", "headersSent"];
+/** Node before 18.13 has no `closed`. */
+export const isClosed = (res: ServerResponse): boolean => res.closed || res.destroyed;
 const called = (values: unknown[]): void => values.forEach((value) => typeof value === "function" && value());
 const valuesOf = (value?: number | string | string[]): string[] => (value === undefined ? [] : [value].flat().map(String));
 
@@ -32,7 +34,7 @@ export function keep(res: ServerResponse, state: Loan, cut: (why: unknown) => Ma
   let over = (_: Made): void => undefined;
   const made = new Promise<Made>((resolve) => (over = (one) => ((state.ended = true), resolve(one), close(res))));
   const letGo = (by: Readable): void => {
-    if (!state.ended && res.closed && !by.readableEnded) over(cut("the client has gone, and what was streamed to it ends there"));
+    if (!state.ended && isClosed(res) && !by.readableEnded) over(cut("the client has gone, and what was streamed to it ends there"));
   };
   const piped = (by: Readable): void => void by.once("close", () => letGo(by)); // by pipeline(), without a word to `res`
   res.on("pipe", piped).on("unpipe", letGo);
