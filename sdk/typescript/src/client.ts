@@ -1,4 +1,5 @@
 import pg from "pg";
+import { lines } from "./log.js";
 
 /** `unsent`: what has failed before it was sent, of which the transaction does not know. `failed`: what has ended the transaction, and no
  * savepoint has undone. `met`: the last one of these, undone or not. */
@@ -23,7 +24,7 @@ const wasRolledBack = (whose: string): string => `the transaction was rolled bac
 export function explained(error: any, { failed }: Loan, whose: string): any {
   if (error?.code !== "25P02" || !failed) return error;
   const why = `${wasRolledBack(whose)}, or its error was caught: ${failed.message}`;
-  return Object.assign(new Error(why), { code: failed.code, stack: `Error: ${why}\n${failed.stack}` });
+  return Object.assign(new Error(why), { code: failed.code, stack: `Error: ${why}\n${lines(failed)}` });
 }
 
 const keeping = new Set<PropertyKey>(["release", "end", "removeAllListeners", "setTypeParser"]); // how it gets lost, or another for the next

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { commit, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
+import { line, lines } from "./log.js";
 import { ignore, isClosed, keep, send, type Kept, type Made } from "./response.js";
 
 /** What a handler can use until it has responded, as `req.skald`. */
@@ -130,7 +131,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     return send(res, met);
   }
   const log = settings.log ?? ((line) => console.error(line));
-  const { key } = met.context, failed = (why: any): void => log(`${req.method} ${req.originalUrl}, key ${key}: 500: ${why.stack ?? why}`);
+  const what = line(`${req.method} ${req.originalUrl}, key ${met.context.key}`), failed = (why: unknown): void => log(`${what}: 500: ${lines(why)}`);
   const kept = keep(res, met.state, (why) => (failed(why), cutOff()));
   let answer: Made | undefined;
   try {

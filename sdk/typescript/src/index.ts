@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 import { commit, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
+import { line, lines } from "./log.js";
 
 /** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
 export class Reject extends Error {}
@@ -171,7 +172,7 @@ export class Participant {
       : error?.code === "2D000" ? said("give_up($1, $2, 'transaction_ended', $3)", why)
       : said("fail($1, $2, $3)", `${error?.name ?? "error"}: ${why}${more}`);
     const event = await made, isFault = ![Reject, Snooze, Malformed].some((one) => error instanceof one);
-    if (isFault || event.endsWith(".parked")) this.log(`${event} of ${message.messageId}: ${(isFault && error?.stack) || why}${more}`);
+    if (isFault || event.endsWith(".parked")) this.log(`${event} of ${line(message.messageId)}: ${isFault && error?.stack ? lines(error) : line(why)}${more}`);
     return event;
   }
 
@@ -201,7 +202,7 @@ export class Participant {
       [text(message.type), JSON.stringify(headersOf(message.headers)), message.body, this.said(), text(message.messageId ?? ""),
         text(message.contentType ?? "application/json"), message.givenUp ?? false]);
     if (row.verdict !== "run") {
-      if (row.event.endsWith(".parked")) this.log(`${row.event} of ${message.messageId}: ${row.why}`);
+      if (row.event.endsWith(".parked")) this.log(line(`${row.event} of ${message.messageId}: ${row.why}`));
       return row.event;
     }
     const taken: string = (held.taken = row.taken);
@@ -254,7 +255,7 @@ export class Participant {
     for (let tries = 0; !isOver(); ++tries) { // one is about a second
       const failed = await this.process(message).then(() => undefined, (error) => error ?? "?");
       if (failed === undefined) return true;
-      if (tries % 100 === 0) this.log(`${message.messageId} is kept until the database takes it: ${failed.message ?? failed}`);
+      if (tries % 100 === 0) this.log(line(`${message.messageId} is kept until the database takes it: ${failed.message ?? failed}`));
       await sleep(Math.random() * 2000);
     }
     return false;

@@ -161,6 +161,15 @@ test("what can never run is parked with the reason", async () => {
   assert.equal(await cents(), 100);
 });
 
+test("what strangers have sent begins no line of the log", async () => {
+  const said: string[] = [], log = (line: string): void => void said.push(line);
+  const other = new Participant("payments", { databaseUrl: url, log }).retriable("order", "pay-out", async (ctx) => void (await ctx.sql("SELECT 'a\nb'::int")));
+  await other.connect();
+  for (const m of [{ ...message("pay-out", 4, { headers: { "x-saga-itinerary": "x" } }), messageId: "a\nb" }, message("pay-out", 4)]) await other.process(m);
+  await other.pool.end();
+  assert.match(said.join(";"), /^delivery.parked of a\\x0ab: [^\n]*;step.failed of k:pay-out: error: [^\n]*"a\\x0ab"(\n    at .*)+$/);
+});
+
 test("a lost connection and a deadlock are no attempt", async () => {
   const deadlock = async (ctx: Context): Promise<void> =>
     void (await ctx.sql("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$"));

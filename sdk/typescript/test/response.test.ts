@@ -239,6 +239,12 @@ test("why the guard has made a 500 of a response is in the log", async () => {
   const deadlock = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$";
   act = async ({ skald }, res) => { await skald!.sql(deadlock).catch(() => undefined); res.status(200).end(); };
   assert.deepEqual([(await send(shop, "deadlock")).status, lines.length], [503, all.length]);
+  const forged = "SELECT 'a\nPOST /, key forged: 500: no'::int";
+  for (const [n, quotes] of [(ctx: RequestContext) => ctx.sql(forged), (ctx: RequestContext) => ctx.sql("SELECT '[\nPOST /, key forged'::json")].entries()) {
+    act = async ({ skald }, res) => { await quotes(skald!).catch(() => undefined); res.status(200).end(); };
+    assert.equal((await send(shop, `forged-${n}`)).status, 500);
+    assert.match(lines.pop()!, /^POST \/, key forged-.*(\n(    at |error: ).*)+$/);
+  }
   const called = (client: pg.PoolClient, query: string): Promise<unknown> => new Promise((done) => client.query(query, (error) => done(error)));
   const ends: [(error: any, res: Response) => unknown, number][] = [[() => { throw Object.assign(new Error(), { status: 423 }); }, 423],
     [(_, res) => res.status(502).end(), 502], [(error) => { throw error; }, 503]];
