@@ -370,6 +370,7 @@ def _node(url: str) -> str:
 def _restore(connection: Any, cursors: Any) -> None:
     """What a step or a handler sets in the driver is its own: not Skald's, nor the next one's."""
     connection.row_factory, connection.cursor_factory, connection._adapters = tuple_row, cursors, None  # None: the driver's
+    connection.server_cursor_factory = psycopg.ServerCursor if cursors is psycopg.Cursor else psycopg.AsyncServerCursor
 
 
 def _text(value: Any) -> str:

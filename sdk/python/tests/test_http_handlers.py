@@ -99,12 +99,13 @@ def test_the_rows_that_a_handler_has_asked_for_are_its_own(shop: Shop) -> None:
 def test_what_a_handler_sets_in_the_driver_is_its_own(shop: Shop) -> None:
     async def sets(ctx: RequestContext, order: Order) -> Response:
         await shop.note(ctx, order)
-        ctx.connection.cursor_factory = psycopg.AsyncRawCursor
+        ctx.connection.cursor_factory, ctx.connection.server_cursor_factory = psycopg.AsyncRawCursor, psycopg.AsyncRawServerCursor
         ctx.connection.adapters.register_loader("jsonb", TextLoader)
         ctx.connection.adapters.register_loader("int4", TextLoader)
         return Response(status_code=status, headers={"X-A": "b"})
 
     async def reads(ctx: RequestContext, order: Order) -> Response:
+        assert ctx.connection.server_cursor_factory is psycopg.AsyncServerCursor
         return JSONResponse(await (await ctx.sql("SELECT 1, '{}'::jsonb")).fetchone())
 
     for status, replayed in ((201, "true"), (409, None)):

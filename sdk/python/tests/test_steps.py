@@ -143,7 +143,7 @@ def test_the_rows_that_a_step_has_asked_for_are_its_own(shop: Shop) -> None:
 
 def test_what_a_step_sets_in_the_driver_is_its_own(shop: Shop) -> None:
     def sets(ctx: skald.Context, order: Any) -> None:
-        ctx.connection.cursor_factory = psycopg.RawCursor
+        ctx.connection.cursor_factory, ctx.connection.server_cursor_factory = psycopg.RawCursor, psycopg.RawServerCursor
         ctx.connection.adapters.register_loader("int4", TextLoader)
 
     def rejects(ctx: skald.Context, order: Any) -> None:
@@ -151,6 +151,7 @@ def test_what_a_step_sets_in_the_driver_is_its_own(shop: Shop) -> None:
         raise skald.Reject("no money")
 
     def reads(ctx: skald.Context, order: Any) -> None:
+        assert ctx.connection.server_cursor_factory is psycopg.ServerCursor
         read.append((ctx.attempt, ctx.sql("SELECT 1").fetchone()))
 
     read: list[Any] = []
