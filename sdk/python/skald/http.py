@@ -56,6 +56,7 @@ class RequestContext:
     _has_ended: bool = field(default=False, repr=False)
     _raised: BaseException | None = field(default=None, repr=False)
     _met: Exception | None = field(default=None, repr=False)
+    _ended_by: Exception | None = field(default=None, repr=False)  # the same, unless a savepoint has undone it
 
     @property
     def connection(self) -> psycopg.AsyncConnection[Any]:
@@ -72,9 +73,12 @@ class RequestContext:
     async def _sql(self, query: str, values: Sequence[Any] | Mapping[str, Any] | None) -> psycopg.AsyncCursor[Any]:
         self._unawaited -= 1
         try:
-            return await self.connection.execute(query, values)
+            made = await self.connection.execute(query, values)
+            self._ended_by = None  # where a statement has failed, none but ROLLBACK succeeds
+            return made
         except psycopg.Error as error:
-            self._met = self._met if isinstance(error, errors.InFailedSqlTransaction) else error
+            if not isinstance(error, errors.InFailedSqlTransaction):
+                self._met = self._ended_by = error
             if error.diag.constraint_name == "saga_once":
                 raise type(error)(f"a request starts one saga, and {self.key} has one: start others by the SQL function skald.start") from error
             raise
@@ -288,7 +292,7 @@ class Guard:
                     raise RuntimeError("a statement of the handler was never awaited, and not executed: `await ctx.sql(...)`, in an `async def`")
                 if connection.info.transaction_status is TransactionStatus.INERROR:
                     raise RuntimeError("a statement failed and the handler went on, but PostgreSQL has undone it all: put such a statement into "
-                                       "`async with ctx.connection.transaction()`") from ctx._met
+                                       "`async with ctx.connection.transaction()`") from ctx._ended_by
                 await connection.execute("SELECT skald.respond(%s, %s, %s, %s, %s)",
                                          (taken, made.status, made.content_type, json.dumps(made.headers), made.body))
                 committing.append(True)

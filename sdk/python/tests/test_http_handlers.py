@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any, AsyncIterator
 
 import httpx
@@ -191,6 +192,14 @@ def test_an_error_that_a_handler_passes_over_is_named(shop: Shop) -> None:
     for status in (200, 404):
         raised = raised_by(shop)
         assert "async with ctx.connection.transaction()" in str(raised) and isinstance(raised.__cause__, errors.DivisionByZero)
+    async def harmless_before(ctx: RequestContext, order: Order) -> Response:
+        await goes_on(ctx, order)
+        with contextlib.suppress(psycopg.Error):
+            await ctx.connection.execute("SELECT 'a'::int")
+        return Response()
+
+    shop.act = harmless_before
+    assert raised_by(shop).__cause__ is None
     shop.act = goes_on
     assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
     assert shop.notes() == 1
