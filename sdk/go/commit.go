@@ -32,14 +32,14 @@ func (p *Participant) believed(connection *pgxpool.Conn, err error) error {
 func (p *Participant) end(m amqp.Delivery, taken string, err error) (event string, _ error) {
 	ended := &ending{"fail($1, $2, $3)", err.Error()}
 	if !errors.As(err, &ended) {
-		p.Log("%s failed: %v", m.MessageId, err)
+		p.Log("%s failed: %v", line(m.MessageId), line(err))
 	}
 	ctx := context.Background()
 	err = p.Pool.AcquireFunc(ctx, func(connection *pgxpool.Conn) error {
 		return p.believed(connection, connection.QueryRow(ctx, "SELECT skald."+ended.call, taken, m.Body, text(ended.why)).Scan(&event))
 	})
 	if strings.HasSuffix(event, ".parked") {
-		p.Log("%s of %s: %s", event, m.MessageId, ended.why)
+		p.Log("%s of %s: %s", event, line(m.MessageId), line(ended.why))
 	}
 	return event, err
 }

@@ -206,7 +206,7 @@ func (p *Participant) run(m amqp.Delivery, givenUp bool) (c *Context, isLost boo
 				go p.apply(c, m.Body, ended) // which the step can end
 				return <-ended
 			} else if strings.HasSuffix(c.event, ".parked") {
-				p.Log("%s of %s: %s", c.event, m.MessageId, c.why)
+				p.Log("%s of %s: %s", c.event, line(m.MessageId), line(c.why))
 			}
 			return err
 		}))
@@ -219,7 +219,7 @@ func (p *Participant) apply(c *Context, sent []byte, ended chan<- error) {
 	defer func() {
 		if broke := recover(); broke != nil {
 			err = fmt.Errorf("panic: %v", broke)
-			p.Log("%s: %v\n%s", c.Key, err, debug.Stack())
+			p.Log("%s: %v\n%s", line(c.Key), line(err), debug.Stack())
 		}
 		ended <- err
 	}()
@@ -342,7 +342,7 @@ func (p *Participant) processKept(ctx context.Context, channel *amqp.Channel, m 
 			}
 			return m.Ack(false)
 		} else if tries%100 == 0 { // once in some two minutes
-			p.Log("%s is kept until the database takes it: %v", m.MessageId, err)
+			p.Log("%s is kept until the database takes it: %v", line(m.MessageId), line(err))
 		}
 		p.Pool.Reset() // the server may have become a standby
 		time.Sleep(time.Duration(rand.Int63n(int64(2 * time.Second))))

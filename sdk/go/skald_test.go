@@ -326,12 +326,12 @@ func TestWhatCanNeverRunIsParkedWithTheReason(t *testing.T) {
 	s.same("events", s.events(charge, message("charge", 2, "a"), message("charge", 2, "b"), message("charge", 2, "c"),
 		message("charge", 2, "d", "body", "{"), message("charge", 2, "e", "body", `{"id": 1}`), message("create", 1, "f")),
 		strings.TrimSpace(strings.Repeat("step.parked ", 7)))
-	odd := amqp.Delivery{Type: "\x00x", Headers: amqp.Table{"a": []byte{255}, "b": "\x00", "c": amqp.Table{}, "d": true, "e": "\xff"}, Body: []byte{255, 0}}
+	odd := amqp.Delivery{MessageId: "a\nb", Type: "\x00x", Headers: amqp.Table{"a": []byte{255}, "b": "\x00", "c": amqp.Table{}, "d": true, "e": "\xff"}, Body: []byte{255, 0}}
 	s.same("events", s.events(message("charge", 2, "g", "x-saga-itinerary", "x"), odd), "delivery.parked delivery.parked")
 	s.same("reasons", s.one("SELECT string_agg(reason, ' ' ORDER BY id) FROM skald.parked"),
 		"malformed transaction_ended transaction_ended transaction_ended malformed malformed unknown_step malformed malformed")
 	s.same("why", s.one("SELECT error FROM skald.parked ORDER BY id LIMIT 1"), "no customer")
-	s.logged("step.parked of k:charge: no customer", "delivery.parked of g:charge: header x-saga-itinerary")
+	s.logged("step.parked of k:charge: no customer", "delivery.parked of g:charge: header x-saga-itinerary", `delivery.parked of a\x0ab: `)
 	s.same("as text", s.one(`SELECT concat(type, headers->>'a', headers->>'b', headers->>'d', headers->>'e') FROM skald.parked ORDER BY id DESC LIMIT 1`),
 		`\x00x\xff\x00true\xff`)
 	s.same("cents", s.cents(), "100")

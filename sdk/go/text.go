@@ -10,10 +10,16 @@ import (
 )
 
 var noText = regexp.MustCompile(`[\x00\x{FFFD}]`) // a byte that is no UTF-8 is read as U+FFFD
+var control = regexp.MustCompile(`\p{Cc}`)
 
 // text is what a text column takes: bytes that are no UTF-8, and NUL, as \xNN. A U+FFFD that was sent so stays.
 func text(value string) string {
 	return noText.ReplaceAllStringFunc(value, func(bad string) string { return strings.Replace(fmt.Sprintf(`\x%02x`, bad), `\xefbfbd`, "\uFFFD", 1) })
+}
+
+// line is for a log, in which what strangers have sent begins no line of its own.
+func line(value any) string {
+	return control.ReplaceAllStringFunc(fmt.Sprint(value), func(bad string) string { return fmt.Sprintf(`\x%02x`, []rune(bad)[0]) })
 }
 
 // headersOf has them as text. What has no text form is left out: then take() says which header is missing.

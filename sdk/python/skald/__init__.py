@@ -30,6 +30,7 @@ log = logging.getLogger("skald")
 
 OPTIONS = ("version", "attempts", "first_ms", "longest_ms", "deadline_ms")
 CONTENDED_MAX, LOST_MAX, IDLE_MAX = 50, 5, 30  # in a row, before they count as an attempt of the step; seconds of silence in a transaction
+CONTROL = {one: f"\\x{one:02x}" for one in (*range(32), *range(127, 160))}  # what strangers have sent begins no line of the log
 
 # A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
 NODE: dict[str, Any] = {"target_session_attrs": "read-write", "connect_timeout": 5, "tcp_user_timeout": 8000, "keepalives": 1, "keepalives_idle": 5,
@@ -219,12 +220,12 @@ class Participant:
                     raise
                 if (self._connection is None or self._connection.closed) and (lost := lost + 1) < LOST_MAX and time.monotonic() - began < IDLE_MAX:
                     continue
-                log.warning("%s failed", message.message_id, exc_info=error)
+                log.warning("%s failed", _text(message.message_id).translate(CONTROL), exc_info=error)
                 end = ("fail(%s, %s, %s)", _text(f"{type(error).__name__}: {_text(error)}"))
             with watched(self.connect()) as connection:
                 event = str(connection.execute(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])).fetchall()[0][0])
             if event.endswith(".parked"):
-                log.error("%s of %s: %s", event, message.message_id, end[1])
+                log.error("%s of %s: %s", event, *(_text(one).translate(CONTROL) for one in (message.message_id, end[1])))
             return event
 
     def _run(self, message: Message, taken: list[str]) -> str:
@@ -237,7 +238,7 @@ class Participant:
                  _text(message.content_type), message.given_up)).fetchall()
             if verdict != "run":
                 if event.endswith(".parked"):
-                    log.error("%s of %s: %s", event, message.message_id, why)
+                    log.error("%s of %s: %s", event, *(_text(one).translate(CONTROL) for one in (message.message_id, why)))
                 with watched(connection):
                     connection.execute("COMMIT AND CHAIN", prepare=False)
                 return str(event)
@@ -300,7 +301,7 @@ class Participant:
             except (psycopg.Error, OSError) as error:
                 if time.monotonic() - self._said_kept >= 60:
                     self._said_kept = time.monotonic()
-                    log.warning("%s is kept until the database takes it: %s", message.message_id, error)
+                    log.warning("%s is kept until the database takes it: %s", *(_text(one).translate(CONTROL) for one in (message.message_id, error)))
                 if self._connection is not None:
                     self._connection.close()  # its server may have become a standby
                 broker.sleep(random.uniform(0, waits))

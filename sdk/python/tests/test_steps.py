@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import re
@@ -195,6 +196,15 @@ def test_what_can_never_run_is_parked_with_the_reason(shop: Shop) -> None:
     said = shop.c.execute("SELECT reason, error FROM skald.parked ORDER BY id").fetchall()
     assert [reason for reason, _ in said] == ["malformed", "malformed", "malformed", "unknown_step", "malformed"]
     assert said[0][1] == "no customer" and "x-saga-itinerary" in said[2][1] and "hosts no step create" in said[3][1]
+
+
+def test_what_strangers_have_sent_begins_no_line_of_the_log(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    shop.raises = [skald.Malformed("no\ncustomer"), ValueError("broke")]
+    bad = message("charge", 2, key="b", headers={"x-saga-itinerary": "x"})
+    for m in (charge_message, message("charge", 2, key="a"), bad):
+        shop.participant.process(dataclasses.replace(m, message_id="a\nb"))
+    said = [record.getMessage() for record in caplog.records if record.name == "skald"]
+    assert said[:2] == [r"step.parked of a\x0ab: no\x0acustomer", r"a\x0ab failed"] and said[2].startswith(r"delivery.parked of a\x0ab: ")
 
 
 def test_what_postgresql_refuses_because_of_its_content_is_parked(shop: Shop) -> None:
