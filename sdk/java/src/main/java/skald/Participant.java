@@ -151,9 +151,9 @@ public final class Participant implements AutoCloseable {
             : error instanceof Snooze ? "snooze(?::interval)" : state.equals("2D000") ? "give_up('transaction_ended', ?)" : "fail(?)";
         boolean isFault = call.startsWith("fail");
         String id = message.getProperties().getMessageId(), why = text(utf8(isFault ? error.toString() : error.getMessage()));
-        if (isFault) log.log(Level.WARNING, id + " failed", error);
+        if (isFault) log.log(Level.WARNING, line(id + " failed"), error);
         String event = one("SELECT skald." + call.replace("(", "(?::jsonb, ?, "), taken, message.getBody(), why);
-        if (event.endsWith(".parked")) log.log(Level.ERROR, event + " of " + id + ": " + why);
+        if (event.endsWith(".parked")) log.log(Level.ERROR, line(event + " of " + id + ": " + why));
         return event;
     }
 
@@ -164,7 +164,7 @@ public final class Participant implements AutoCloseable {
             text(utf8(sent.getType())), json.valueToTree(texts(sent.getHeaders())).toString(), message.getBody(), said.toString(),
             text(utf8(sent.getMessageId())), sent.getContentType() == null ? "application/json" : text(utf8(sent.getContentType())), givenUp));
         String event = row.path("event").asText();
-        if (event.endsWith(".parked")) log.log(Level.ERROR, event + " of " + sent.getMessageId() + ": " + row.path("why").asText());
+        if (event.endsWith(".parked")) log.log(Level.ERROR, line(event + " of " + sent.getMessageId() + ": " + row.path("why").asText()));
         if (!row.path("verdict").asText().equals("run")) return event;
         Step step = steps.get(ctx.definition() + "/" + ctx.step());
         Integer version = step.options.upcast == null || ctx.version() >= step.options.version ? null : step.options.version;
@@ -255,7 +255,7 @@ public final class Participant implements AutoCloseable {
                 return true;
             } catch (SQLException error) {
                 // Once in some two minutes.
-                if (tries % 100 == 0) log.log(Level.WARNING, message.getProperties().getMessageId() + " is kept until the database takes it: " + error);
+                if (tries % 100 == 0) log.log(Level.WARNING, line(message.getProperties().getMessageId() + " is kept until the database takes it: " + error));
                 close(); // the server may have become a standby
                 pause(2000);
             }
@@ -376,6 +376,11 @@ public final class Participant implements AutoCloseable {
     }
 
     private static byte[] utf8(String value) { return (value == null ? "" : value).getBytes(StandardCharsets.UTF_8); }
+
+    /** What strangers have sent begins no line of the log. */
+    private static String line(String said) {
+        return Pattern.compile("[\\x00-\\x1f\\x7f-\\x9f]").matcher(said).replaceAll(bad -> String.format("\\\\x%02x", (int) bad.group().charAt(0)));
+    }
 
     /** What a text column takes: bytes that are no UTF-8 as \xNN. */
     private static String text(byte[] bytes) {

@@ -186,10 +186,11 @@ class ParticipantTest extends Shop {
             message("charge", 2, "e", bytes("{"), false), message("charge", 2, "f", bytes("{\"id\": []}"), false), message("create", 1, "g", body, false)));
         Map<String, Object> odd = new HashMap<>(Map.of("a", new byte[] {-1, 'x', -30, -126}, "b", "\0", "c", Map.of(), "d", true));
         assertEquals("delivery.parked delivery.parked",
-            events(charge("h", "x-saga-itinerary", "x"), delivery("\0x", null, odd, new byte[] {-1, 0})));
+            events(charge("h", "x-saga-itinerary", "x"), delivery("\0x", "a\nb", odd, new byte[] {-1, 0})));
         assertEquals("malformed transaction_ended transaction_ended transaction_ended transaction_ended malformed malformed unknown_step "
             + "malformed malformed", one("SELECT string_agg(reason, ' ' ORDER BY id) FROM skald.parked"));
         assertTrue(logged.contains("step.parked of k:charge: no customer"), logged.toString());
+        assertTrue(logged.stream().anyMatch(line -> line.startsWith("delivery.parked of a\\x0ab: ")), logged.toString());
         assertEquals("no customer", one("SELECT error FROM skald.parked ORDER BY id LIMIT 1"));
         assertEquals("\\x00x|\\xffx\\xe2\\x82|\\x00|true",
             one("SELECT concat_ws('|', type, headers->>'a', headers->>'b', headers->>'d') FROM skald.parked ORDER BY id DESC LIMIT 1"));
