@@ -41,6 +41,7 @@ check_version() {
   done
   expect 'the command line' "$version" skald --version
   expect 'the first page' '^# Skald$' head -n 1 /usr/share/doc/skald-doc/README.md
+  expect 'the changes' '^## ' cat /usr/share/doc/skald-doc/CHANGELOG.md
   expect 'the alert rules' '^groups:$' cat /usr/share/doc/skald-doc/docker/observability/alerts.yml
   expect 'the dashboard' '"title"' cat /usr/share/doc/skald-doc/docker/observability/dashboard.json
 }
