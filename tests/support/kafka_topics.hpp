@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -40,16 +41,17 @@ inline void delete_topics(std::string const& brokers, std::vector<std::string> c
     throw std::runtime_error{"Kafka has not deleted its topics in time"};
 }
 
-/// Sets that property of a topic, and all its others to their defaults. Throws std::runtime_error.
-inline void set_alone(std::string const& brokers, std::string const& topic, char const* property,
-                      std::string const& value)
+/// Sets these properties of a topic, and all its others to their defaults. Throws std::runtime_error.
+inline void set_alone(std::string const& brokers, std::string const& topic,
+                      std::map<std::string, std::string> const& properties)
 {
     namespace kafka = kafka_detail;
     using resource_ptr = std::unique_ptr<rd_kafka_ConfigResource_t, kafka::destroyer<rd_kafka_ConfigResource_destroy>>;
     kafka::listener nobody;
     kafka::client any{RD_KAFKA_PRODUCER, {{"bootstrap.servers", brokers}}, nobody};
     resource_ptr const owned{rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str())};
-    rd_kafka_ConfigResource_set_config(owned.get(), property, value.c_str());
+    for (auto const& [name, value] : properties)
+        rd_kafka_ConfigResource_set_config(owned.get(), name.c_str(), value.c_str());
     auto* wanted = owned.get();
     kafka::queue_ptr const answers{rd_kafka_queue_new(any.raw())};
     rd_kafka_AlterConfigs(any.raw(), &wanted, 1, nullptr, answers.get());

@@ -108,12 +108,16 @@ TEST_CASE("a service that may make no topics starts after `skald migrate --topic
 
     // A limit: the usual SKALD_RETENTION_DAYS and a week are 37 days.
     for (int const days : {36, 37}) {
-        set_alone(required("SKALD_KAFKA_BROKERS"), "skald.payments", "retention.ms",
-                  std::to_string(std::int64_t{days} * 86'400'000));
+        set_alone(
+            required("SKALD_KAFKA_BROKERS"), "skald.payments",
+            {{"retention.ms", std::to_string(std::int64_t{days} * 86'400'000)}, {"max.message.bytes", "17825792"}});
         std::string const said{days == 36 ? "deletes records after 36.0 days" : "records are deleted after 37.0 days"};
-        CHECK(wait_until([&] {  // not at once of every broker
-            return run_skald(variables, {"doctor", "--json"}).check(topic).find(said) != std::string::npos;
-        }));
+        std::string text;
+        bool const is_said = wait_until([&] {  // not at once of every broker
+            text = run_skald(variables, {"doctor", "--json"}).check(topic);
+            return text.find(said) != std::string::npos;
+        });
+        CHECK_MESSAGE(is_said, text);
     }
 }
 
