@@ -15,6 +15,10 @@ SELECT d.datname
    AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.application_name = substring(d.datname FROM '^skald_testing_[a-z]{12}'))
  ORDER BY 1
 
+-- What this role may end of the sessions in a database.
+-- name: end_sessions
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = :database_name::text AND usename = current_user
+
 -- Switches off triggers and foreign keys, where this role may. For a session of its own: each change of it invalidates all plans.
 -- name: prepare_to_rewind
 SELECT set_config('session_replication_role', 'replica', false), set_config('synchronous_commit', 'off', false),

@@ -6,7 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include <latch>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 using namespace kit_test;
 using skald::testing::rows;
@@ -30,6 +33,12 @@ private:
 std::string name_in(std::string const& url)
 {
     return url.substr(url.rfind('=') + 1);
+}
+
+std::string url_with(std::string const& setting)
+{
+    std::string const url = skald::test::required("DATABASE_URL");
+    return url + (url.find("://") == std::string::npos ? ' ' : '?') + setting;
 }
 
 // The URL of the server, for another role.
@@ -125,9 +134,7 @@ TEST_CASE("a harness drops its databases, and those of runs that are over, and n
 
 TEST_CASE("a run whose URL names an application keeps its databases while another begins")
 {
-    std::string url = skald::test::required("DATABASE_URL");
-    url += url.find("://") == std::string::npos ? " application_name=ci" : "?application_name=ci";
-    skald::testing::harness shop{url}, other;
+    skald::testing::harness shop{url_with("application_name=ci")}, other;
     shop.add(only_tables("orders", "0001_orders", tables::orders));
     shop.ask("orders", "SELECT 1");
     other.add(only_tables("orders", "0001_orders", tables::orders));
@@ -142,6 +149,33 @@ TEST_CASE("a role that may not create databases is told so")
     shop.add(only_tables("orders", "0001_orders", tables::orders));
     CHECK_THROWS_WITH_AS(shop.ask("orders", "SELECT 1"), doctest::Contains("ALTER ROLE ... CREATEDB"),
                          skald::configuration_error);
+}
+
+TEST_CASE("a role that is no superuser drops its database also where autovacuum is in it")
+{
+    role const plain{"kit_visited", "CREATEDB"};
+    std::string database;
+    std::jthread visitor;
+    {
+        skald::testing::harness shop{url_for(plain.name)};
+        shop.add(only_tables("orders", "0001_orders", tables::orders));
+        database = name_in(shop.database_url("orders"));
+        // Like autovacuum's session, a superuser's is none that this role may end. It leaves once DROP waits for it.
+        std::latch arrived{1};
+        visitor = std::jthread{[&database, &arrived](std::stop_token const& dropped) {
+            pqxx::connection in_it{url_with("dbname=" + database)};
+            arrived.count_down();
+            server on;
+            auto const waited_for = "SELECT FROM pg_stat_activity WHERE state = 'active' AND query = "
+                                    "'DROP DATABASE IF EXISTS " +
+                                    database + "'";
+            while (!dropped.stop_requested() && on.run(waited_for).empty()) std::this_thread::yield();
+        }};
+        arrived.wait();
+    }
+    visitor.request_stop();
+    visitor.join();
+    CHECK(server{}.count_of(database) == 0);
 }
 
 TEST_CASE("a role that is no superuser has its databases copied instead")
