@@ -264,8 +264,9 @@ func (c *Context) changed() ([]byte, error) {
 func (p *Participant) Run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if _, err := amqp.ParseURI(p.AMQPURL); err != nil {
-		return fmt.Errorf("AMQP_URL: %w", err)
+	if _, err := amqp.ParseURI(p.AMQPURL); err != nil { // which may quote it, with its password
+		return errors.New("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: " +
+			"a password's @, : and / are written %40, %3A, %2F")
 	}
 	err := p.Connect(ctx)
 	for err == nil && ctx.Err() == nil {

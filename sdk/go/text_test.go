@@ -1,0 +1,17 @@
+package skald
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAnAddressThatIsNoBrokersIsRefusedWithoutItsPassword(t *testing.T) {
+	for _, address := range []string{"", "localhost", "amqp://u:%cret@localhost", "amqp://u:x/cret@localhost", "amqp://u:1:cret@localhost:x",
+		"amqp://u:cret@local host", "amqp://u:cr\net@localhost", "amqp://u:99999999999/cret@localhost"} {
+		p := New("payments")
+		p.DatabaseURL, p.AMQPURL = "none", address
+		if err := p.Run(ctx); err == nil || !strings.HasPrefix(err.Error(), "AMQP_URL is not the URL of a broker") || strings.Contains(err.Error(), "cret") {
+			t.Error(address, err)
+		}
+	}
+}
