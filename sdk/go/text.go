@@ -17,9 +17,9 @@ func text(value string) string {
 	return noText.ReplaceAllStringFunc(value, func(bad string) string { return strings.Replace(fmt.Sprintf(`\x%02x`, bad), `\xefbfbd`, "\uFFFD", 1) })
 }
 
-// line is for a log, in which what strangers have sent begins no line of its own.
+// line is for a log, in which what strangers have sent begins no line of its own; some take a byte that is no UTF-8 for a control character.
 func line(value any) string {
-	return control.ReplaceAllStringFunc(fmt.Sprint(value), func(bad string) string { return fmt.Sprintf(`\x%02x`, []rune(bad)[0]) })
+	return control.ReplaceAllStringFunc(text(fmt.Sprint(value)), func(bad string) string { return fmt.Sprintf(`\x%02x`, []rune(bad)[0]) })
 }
 
 // headersOf has them as text. What has no text form is left out: then take() says which header is missing.

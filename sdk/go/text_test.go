@@ -5,6 +5,12 @@ import (
 	"testing"
 )
 
+func TestWhatStrangersHaveSentBeginsNoLineOfTheLog(t *testing.T) {
+	if said := line("a\nb\x00\x85\u0085\x9bc\xff\uFFFDé"); said != `a\x0ab\x00\x85\x85\x9bc\xff`+"\uFFFDé" {
+		t.Error(said)
+	}
+}
+
 func TestAnAddressThatIsNoBrokersIsRefusedWithoutItsPassword(t *testing.T) {
 	for _, address := range []string{"", "localhost", "amqp://u:%cret@localhost", "amqp://u:x/cret@localhost", "amqp://u:1:cret@localhost:x",
 		"amqp://u:cret@local host", "amqp://u:cr\net@localhost", "amqp://u:99999999999/cret@localhost"} {
