@@ -264,7 +264,8 @@ export class Participant {
   private async consume(url: string, stopped: Promise<void>): Promise<void> {
     await this.connect();
     const broker = await amqp.connect(url).catch((error) => {
-      const why = /ConnectionOpenOk/.test(error.message) ? "there is no such vhost, or this user may not use it" : error.message || error.code;
+      const why = !/ConnectionOpenOk/.test(error.message) ? error.message || error.code
+        : "the broker has refused the vhost (its log says why): it is not there, is down or full, or this user may not use it";
       throw new Error(`${url.replace(/\/\/([^:]*):.*@/s, "//$1@")}: ${why}`); // without the password
     });
     const under = new Set<Promise<void>>(), queue = `skald.${this.service}`;

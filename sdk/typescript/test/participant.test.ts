@@ -362,7 +362,7 @@ test("a process of another database takes nothing", async () => {
 
 test("a broker that can't be used is named, without the password", async () => {
   const p = await participant(url), broker = process.env["AMQP_URL"]!.replace(/\/$/, "");
-  for (const [amqpUrl, why] of [[`${broker}/nope`, "/nope: there is no such vhost, or this user may not use it"],
+  for (const [amqpUrl, why] of [[`${broker}/nope`, "/nope: the broker has refused the vhost (its log says why): it is not there"],
     ["amqp://guest:se:c@ret@127.0.0.1:1", "amqp://guest@127.0.0.1:1: connect ECONNREFUSED"],
     ["amqp://guest@shop:secret@127.0.0.1:1", "amqp://guest@shop@127.0.0.1:1: connect ECONNREFUSED"]] as const) {
     p.start(`amqpUrl: ${JSON.stringify(amqpUrl)}`);
