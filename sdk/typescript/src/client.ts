@@ -24,7 +24,7 @@ const wasRolledBack = (whose: string): string => `the transaction was rolled bac
 export function explained(error: any, { failed }: Loan, whose: string): any {
   if (error?.code !== "25P02" || !failed) return error;
   const why = `${wasRolledBack(whose)}, or its error was caught: ${failed.message}`;
-  return Object.assign(new Error(why), { code: failed.code, stack: `Error: ${why}\n${lines(failed)}` });
+  return Object.assign(new Error(why), { code: failed.code, stack: `Error: ${why}${lines(failed).replace(/^[^\n]*/, "")}` }); // its frames
 }
 
 const keeping = new Set<PropertyKey>(["release", "end", "removeAllListeners", "setTypeParser"]); // how it gets lost, or another for the next
