@@ -59,7 +59,7 @@ export interface Guard {
   close(): Promise<void>;
 }
 
-interface State extends Loan { lost?: boolean; raised?: unknown; asked?: boolean }
+interface State extends Loan { lost?: boolean; raised?: unknown; asked?: boolean; cut?: unknown }
 interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
 type Next = (error?: unknown) => void;
 type Raised = (error: unknown, next: Next) => void;
@@ -132,7 +132,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
   }
   const log = settings.log ?? ((line) => console.error(line));
   const what = line(`${req.method} ${req.originalUrl}, key ${met.context.key}`), failed = (why: unknown): void => log(`${what}: 500: ${lines(why)}`);
-  const kept = keep(res, met.state, (why) => (failed(why), cutOff()));
+  const { state } = met, kept = keep(res, state, (why) => ((state.cut = why), cutOff()));
   let answer: Made | undefined;
   try {
     answer = await handled(met, req, res, kept, next, body, settings.handlerMs ?? 30000);
@@ -271,7 +271,9 @@ async function finished(by: Claimed, answer: Made, failed: (why: unknown) => voi
     if (!(await rolledBack(by)) || state.lost) return away();
     if (!isOurs) return failed("the handler has ended its own transaction"), endedItself();
     const met = state.failed ?? (state.raised === state.met ? state.met : undefined); // undone by a savepoint and thrown again, it is the reason too
-    return contention.has(met?.code ?? "") && (answer.status >= 500 || state.raised) ? inTheWay() : answer;
+    if (contention.has(met?.code ?? "") && (answer.status >= 500 || state.raised)) return inTheWay();
+    if (state.cut !== undefined) failed(state.cut);
+    return answer;
   }
   let committing = false;
   try {
