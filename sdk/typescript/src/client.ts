@@ -2,8 +2,8 @@ import pg from "pg";
 import { lines } from "./log.js";
 
 /** `unsent`: what has failed before it was sent, of which the transaction does not know. `failed`: what has ended the transaction, and no
- * savepoint has undone. `met`: the last one of these, undone or not. */
-export interface Loan { ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError; met?: pg.DatabaseError }
+ * savepoint has undone. `met`: the last one of these, undone or not. `heard`: ends what was made to listen to the client. */
+export interface Loan { ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError; met?: pg.DatabaseError; heard?: (() => unknown)[] }
 
 class TooLate extends Error {}
 
@@ -28,6 +28,7 @@ export function explained(error: any, { failed }: Loan, whose: string): any {
 }
 
 const keeping = new Set<PropertyKey>(["release", "end", "removeAllListeners", "setTypeParser"]); // how it gets lost, or another for the next
+const hearing = new Set<PropertyKey>(["on", "once", "addListener", "prependListener", "prependOnceListener"]);
 const refuse = (): never => { throw new Error("the client is Skald's: do not release, end or change it; a query has its own parsers as `types`"); };
 
 /** The client for as long as it is the caller's: afterwards its transaction is another delivery's. */
@@ -39,11 +40,15 @@ export function lent(client: pg.PoolClient, loan: Loan, tooLate: string): pg.Poo
       const noted = (one: unknown): unknown => (name !== "query" || typeof one !== "function" ? one
         : (error: unknown, ...more: unknown[]) => (error ? note(error, loan) : succeeded(loan), one(error, ...more)));
       const made = value.apply(of, given.map(noted));
+      if (hearing.has(name)) (loan.heard ??= []).push(() => client.removeListener(given[0] as "notice", given[1] as () => void));
       return made === of ? own : made instanceof Promise ? quiet(made, loan) : made;
     };
   } });
   return own;
 }
+
+/** With the transaction, before the client is another's. */
+export function endListening({ heard }: Loan): void { heard?.forEach((end) => end()); }
 
 /** The server has committed, and waits for its standbys no longer: a failover may lose it. */
 export class InDoubt extends Error {}

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { commit, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
+import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
 import { line, lines } from "./log.js";
 import { ignore, isClosed, keep, send, type Kept, type Made } from "./response.js";
@@ -259,6 +259,7 @@ async function handled(
 /** False if it could not be: its connection is lost then. */
 async function rolledBack(by: Claimed): Promise<boolean> {
   const done = await by.client.query("ROLLBACK").then(() => true, () => false);
+  endListening(by.state);
   release(by.client, by.state.lost ?? !done);
   return done;
 }
@@ -282,6 +283,7 @@ async function finished(by: Claimed, answer: Made, failed: (why: unknown) => voi
     if (state.unsent) throw state.unsent;
     committing = true;
     await commit(by.client, "handler");
+    endListening(state);
     release(by.client, false);
     return answer;
   } catch (thrown) {

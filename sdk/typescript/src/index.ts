@@ -4,7 +4,7 @@ import amqp from "amqplib";
 import pg from "pg";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
-import { commit, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
+import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
 import { line, lines } from "./log.js";
 
@@ -191,6 +191,7 @@ export class Participant {
       held.lost ||= (error as any)?.code === "25006"; // the server may have become a standby
       throw error;
     } finally {
+      endListening(held);
       client.removeListener("error", ignore).release(held.lost ?? false);
     }
   }

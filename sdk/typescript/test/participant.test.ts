@@ -238,9 +238,14 @@ test("the client stays Skald's: to end, release or change it is the step's fault
     assert.equal(await shop.process(message("charge", 2, { key: `k${n}` })), "step.failed");
     assert.match(await one(`SELECT error FROM skald.idempotency WHERE key = 'k${n}'`), /^Error: the client is Skald's: do not release/);
   }
+  let heard = 0;
+  const hears = async (ctx: Context): Promise<void> => void (await ctx.client.on("notice", () => ++heard).query("DO $$ BEGIN RAISE NOTICE 'x'; END $$"));
+  acts = [hears, hears];
+  for (const key of ["a", "b"]) assert.equal(await shop.process(message("charge", 2, { key })), "step.completed");
+  assert.equal(heard, 2);
   acts = [async (ctx) => { try { ctx.client.release(); } catch { /* its own finally */ } await ctx.sql("SELECT 1"); }];
   assert.equal(await shop.process(charge), "step.completed");
-  assert.equal(await cents(), 90);
+  assert.equal(await cents(), 70);
 });
 
 test("an error that is none, or has no text, is the step's fault", async () => {

@@ -214,6 +214,17 @@ test("a handler's parsers are its own, and the process's are not the guard's", a
   assert.equal(said, "the client is Skald's: do not release, end or change it; a query has its own parsers as `types`");
 });
 
+test("what a handler makes listen to its client hears no other's", async () => {
+  const shop = await opened([], { connections: 1 });
+  let heard = 0;
+  act = async ({ skald }, res) => {
+    await skald!.client.on("notice", () => ++heard).query("DO $$ BEGIN RAISE NOTICE 'x'; END $$");
+    res.status(heard === 2 ? 500 : 201).end();
+  };
+  for (const key of ["hears-1", "hears-2", "hears-3"]) await send(shop, key);
+  assert.equal(heard, 3);
+});
+
 test("why the guard has made a 500 of a response is in the log", async () => {
   const lines: string[] = [], shop = await opened([], { log: (line) => void lines.push(line) });
   const c = new pg.Client(url);
