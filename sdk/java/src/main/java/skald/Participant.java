@@ -1,5 +1,10 @@
 package skald;
 
+import static skald.Text.line;
+import static skald.Text.text;
+import static skald.Text.texts;
+import static skald.Text.utf8;
+
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.json.JsonWriteFeature;
 import com.fasterxml.jackson.databind.DeserializationFeature;
@@ -11,21 +16,15 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.ConnectionFactory;
 import com.rabbitmq.client.Delivery;
-import com.rabbitmq.client.LongString;
 import java.io.IOException;
 import java.lang.System.Logger.Level;
 import java.net.URLDecoder;
-import java.nio.ByteBuffer;
-import java.nio.CharBuffer;
-import java.nio.charset.CharsetDecoder;
-import java.nio.charset.CoderResult;
 import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.sql.SQLWarning;
-import java.util.Date;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -361,34 +360,5 @@ public final class Participant implements AutoCloseable {
 
     private static void pause(int longest) {
         LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(ThreadLocalRandom.current().nextInt(longest)));
-    }
-
-    /** As text. What has no text form is left out: then take() says which header is missing. */
-    private static Map<String, String> texts(Map<String, Object> headers) {
-        Map<String, String> made = new TreeMap<>();
-        (headers == null ? Map.<String, Object>of() : headers).forEach((name, value) -> {
-            if (value instanceof Date date) value = date.getTime() / 1000;
-            boolean isPlain = value instanceof String || String.valueOf(value).matches("-?[0-9]+|true|false");
-            byte[] bytes = value instanceof LongString s ? s.getBytes() : value instanceof byte[] b ? b : isPlain ? utf8(value.toString()) : null;
-            if (bytes != null) made.put(text(utf8(name)), text(bytes));
-        });
-        return made;
-    }
-
-    private static byte[] utf8(String value) { return (value == null ? "" : value).getBytes(StandardCharsets.UTF_8); }
-
-    /** What strangers have sent begins no line of the log. */
-    private static String line(String said) {
-        return Pattern.compile("[\\x00-\\x1f\\x7f-\\x9f]").matcher(said).replaceAll(bad -> String.format("\\\\x%02x", (int) bad.group().charAt(0)));
-    }
-
-    /** What a text column takes: bytes that are no UTF-8 as \xNN. */
-    private static String text(byte[] bytes) {
-        ByteBuffer in = ByteBuffer.wrap(bytes);
-        CharBuffer out = CharBuffer.allocate(bytes.length * 4);
-        CharsetDecoder decoder = StandardCharsets.UTF_8.newDecoder();
-        for (CoderResult result; (result = decoder.decode(in, out, true)).isMalformed();)
-            for (int i = 0; i < result.length(); ++i) out.put(String.format("\\x%02x", in.get()));
-        return out.flip().toString().replace("\0", "\\x00");
     }
 }

@@ -1,0 +1,46 @@
+package skald;
+
+import com.rabbitmq.client.LongString;
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.charset.CharsetDecoder;
+import java.nio.charset.CoderResult;
+import java.nio.charset.StandardCharsets;
+import java.util.Date;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.regex.Pattern;
+
+/** Of what came, for the database and the log. */
+final class Text {
+    private Text() {}
+
+    /** As text. What has no text form is left out: then take() says which header is missing. */
+    static Map<String, String> texts(Map<String, Object> headers) {
+        Map<String, String> made = new TreeMap<>();
+        (headers == null ? Map.<String, Object>of() : headers).forEach((name, value) -> {
+            if (value instanceof Date date) value = date.getTime() / 1000;
+            boolean isPlain = value instanceof String || String.valueOf(value).matches("-?[0-9]+|true|false");
+            byte[] bytes = value instanceof LongString s ? s.getBytes() : value instanceof byte[] b ? b : isPlain ? utf8(value.toString()) : null;
+            if (bytes != null) made.put(text(utf8(name)), text(bytes));
+        });
+        return made;
+    }
+
+    static byte[] utf8(String value) { return (value == null ? "" : value).getBytes(StandardCharsets.UTF_8); }
+
+    /** What strangers have sent begins no line of the log. */
+    static String line(String said) {
+        return Pattern.compile("[\\x00-\\x1f\\x7f-\\x9f]").matcher(said).replaceAll(bad -> String.format("\\\\x%02x", (int) bad.group().charAt(0)));
+    }
+
+    /** What a text column takes: bytes that are no UTF-8 as \xNN. */
+    static String text(byte[] bytes) {
+        ByteBuffer in = ByteBuffer.wrap(bytes);
+        CharBuffer out = CharBuffer.allocate(bytes.length * 4);
+        CharsetDecoder decoder = StandardCharsets.UTF_8.newDecoder();
+        for (CoderResult result; (result = decoder.decode(in, out, true)).isMalformed();)
+            for (int i = 0; i < result.length(); ++i) out.put(String.format("\\x%02x", in.get()));
+        return out.flip().toString().replace("\0", "\\x00");
+    }
+}
