@@ -18,6 +18,7 @@ import com.rabbitmq.client.ConnectionFactory;
 import com.rabbitmq.client.Delivery;
 import java.io.IOException;
 import java.lang.System.Logger.Level;
+import java.net.URI;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
@@ -180,9 +181,10 @@ public final class Participant implements AutoCloseable {
     /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again; at the start, what is wrong is thrown. */
     public void run() throws Exception {
         for (String name : List.of("TERM", "INT")) sun.misc.Signal.handle(new sun.misc.Signal(name), signal -> stopped.complete(null));
+        ConnectionFactory brokers = brokers();
         while (!stopped.isDone()) {
             try {
-                consume();
+                consume(brokers);
             } catch (Exception error) {
                 if (error instanceof IllegalStateException || database == null && wrong.contains(stateOf(error))) throw error;
                 log.log(Level.WARNING, "trying again with new connections: " + error);
@@ -196,11 +198,22 @@ public final class Participant implements AutoCloseable {
         for (Connection connection; (connection = idle.poll()) != null;) connection.close();
     }
 
-    private void consume() throws Exception {
-        ConnectionFactory factory = new ConnectionFactory();
-        if (!String.valueOf(amqpUrl).matches("amqps?://.+")) throw new IllegalArgumentException("AMQP_URL is not amqp://HOST");
-        factory.setUri(amqpUrl);
-        factory.setAutomaticRecoveryEnabled(false);
+    private ConnectionFactory brokers() {
+        ConnectionFactory made = new ConnectionFactory();
+        made.setAutomaticRecoveryEnabled(false);
+        try {
+            URI url = new URI(String.valueOf(amqpUrl));
+            made.setUri(url);
+            // Of a host that can't be read, the library says nothing, and takes localhost.
+            if (amqpUrl.matches("amqps?://.+") && (url.getHost() != null || url.getRawAuthority() == null)) return made;
+        } catch (Exception unread) {
+            // It may quote the password.
+        }
+        throw new IllegalArgumentException("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: a password's @, : and /"
+            + " are written %40, %3A, %2F, and a host has no _");
+    }
+
+    private void consume(ConnectionFactory factory) throws Exception {
         connect();
         CompletableFuture<Void> failed = new CompletableFuture<>(), acked = new CompletableFuture<>();
         Semaphore working = new Semaphore(lanes + 1); // one for each channel
