@@ -34,6 +34,16 @@ final class Text {
         return Pattern.compile("[\\x00-\\x1f\\x7f-\\x9f]").matcher(said).replaceAll(bad -> String.format("\\\\x%02x", (int) bad.group().charAt(0)));
     }
 
+    /** An exception with its causes, whose frames stay lines. A logger writes their messages as they are, in which PostgreSQL quotes what came. */
+    static String lines(Throwable error) {
+        StringBuilder made = new StringBuilder();
+        for (int depth = 0; error != null && depth < 16; ++depth, error = error.getCause()) { // it may be its own cause
+            made.append(depth == 0 ? "" : "\nCaused by: ").append(line(error.toString()));
+            for (StackTraceElement frame : error.getStackTrace()) made.append("\n\tat ").append(frame);
+        }
+        return made.toString();
+    }
+
     /** What a text column takes: bytes that are no UTF-8 as \xNN. */
     static String text(byte[] bytes) {
         ByteBuffer in = ByteBuffer.wrap(bytes);

@@ -262,6 +262,22 @@ class ParticipantTest extends Shop {
     }
 
     @Test
+    void whatStrangersHaveSentBeginsNoLineOfTheLog() throws Exception {
+        acts.add((ctx, order) -> {
+            try {
+                ctx.update("SELECT 'a\nb'::int");
+            } catch (SQLException inside) {
+                throw new IllegalStateException("c\nd", inside);
+            }
+        });
+        assertEquals("step.failed", events(charge));
+        List<String> said = logged.get(0).lines().filter(line -> !line.startsWith("\tat ")).toList();
+        assertEquals("k:charge failed: java.lang.IllegalStateException: c\\x0ad", said.get(0));
+        assertTrue(said.get(1).startsWith("Caused by: org.postgresql.util.PSQLException: ERROR: ") && said.get(1).contains("\"a\\x0ab\""), said.get(1));
+        assertEquals(2, said.size());
+    }
+
+    @Test
     void anAddressThatIsNoBrokersIsRefusedWithoutItsPassword() {
         for (String address : Arrays.asList(null, "localhost", "amqp://u:se:cret@localhost", "amqp://u:cr@cret@localhost", "amqp://u:x/cret@localhost",
             "amqp://u:%cret@localhost", "amqp://u:cret@a_b", "amqp://a,b", "amqp://u:cret@localhost/a/b", "amqp:localhost")) {
