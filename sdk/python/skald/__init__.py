@@ -168,7 +168,8 @@ class Participant:
         return json.dumps({name: step.options for name, step in self._steps.items()})
 
     def connect(self) -> psycopg.Connection[Any]:
-        """The database, which must be this service's. What is wrong with the steps is said here."""
+        """The database, which must be this service's. What is wrong with the steps is said here. What you set on the connection, the first
+        delivery undoes: register adapters with `psycopg.adapters`, or in the step."""
         if (signatures := os.environ.get("SKALD_SIGNATURES", "")) not in ("", "off", "sign"):
             raise ValueError(f"SKALD_SIGNATURES={signatures}: this SDK does not verify signatures: let a C++ service run these steps, or unset it")
         if self._connection is None or self._connection.closed:
