@@ -63,6 +63,8 @@ class RequestContext:
         """In Skald's transaction: do not end it, and do not keep it."""
         if self._has_ended:
             raise RuntimeError("the request has been responded to: what a handler does with `ctx` comes before its response")
+        if self._connection.info.transaction_status is not TransactionStatus.INERROR:
+            self._ended_by = None  # a savepoint has undone it
         return self._connection
 
     def sql(self, query: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> Coroutine[Any, Any, psycopg.AsyncCursor[Any]]:

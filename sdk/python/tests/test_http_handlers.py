@@ -193,13 +193,19 @@ def test_an_error_that_a_handler_passes_over_is_named(shop: Shop) -> None:
         raised = raised_by(shop)
         assert "async with ctx.connection.transaction()" in str(raised) and isinstance(raised.__cause__, errors.DivisionByZero)
     async def harmless_before(ctx: RequestContext, order: Order) -> Response:
-        await goes_on(ctx, order)
+        if has_sql:
+            await goes_on(ctx, order)
+        else:
+            with contextlib.suppress(psycopg.Error):
+                async with ctx.connection.transaction():
+                    await ctx.sql("SELECT 1/0")
         with contextlib.suppress(psycopg.Error):
             await ctx.connection.execute("SELECT 'a'::int")
         return Response()
 
     shop.act = harmless_before
-    assert raised_by(shop).__cause__ is None
+    for has_sql in (True, False):
+        assert raised_by(shop).__cause__ is None
     shop.act = goes_on
     assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
     assert shop.notes() == 1
