@@ -34,12 +34,15 @@ END $$;
 -- Drops messages from the outbox, each with a row in skald.audit: those to a destination, those with a message id, or both; `of_scope`: of
 -- one scope alone, which must be said of an id that waits in several: each is another saga's. `forced`: also those that a saga needs, and
 -- those that the broker has not refused, and all of several that have one id. What a relay is sending at this moment is left alone.
--- `at_most`, with `forced`: so many in this transaction; given again, it goes on with the others.
+-- `at_most`, with `forced`: so many in this transaction; given again, with the "before" that it returned, it goes on with the others.
+-- `before`: only what was written by then, or by now: where the destination is also the sagas' home, the reports of those that were dropped
+-- go there, and are not to be dropped in their turn.
 -- Returns {"dropped": [{"message_id", "destination", "type", "scope", "key"}], "refused": [{"message_id", "why"}]}; beside a "why", "scopes":
--- those of which one must be said, or "messages": how many have that id. The lists are arrays while they grow: each addition to a jsonb
+-- those of which one must be said, or "messages": how many have that id; "before". The lists are arrays while they grow: each addition to a jsonb
 -- copies it, and 10,000 messages took half a minute.
 CREATE FUNCTION skald.drop_messages(to_destination text, with_id text, why text, by text DEFAULT NULL, forced boolean DEFAULT false,
-                                    of_scope text DEFAULT NULL, at_most integer DEFAULT NULL)
+                                    of_scope text DEFAULT NULL, at_most integer DEFAULT NULL,
+                                    before timestamptz DEFAULT NULL)
 RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -48,6 +51,7 @@ DECLARE
     m       skald.outbox;
     own     text := (SELECT s.name FROM skald.service s);
     who     text := skald.actor(by);
+    written timestamptz := coalesce(before, clock_timestamp());
     kept    text;
     scopes  text[];
     of_id   bigint;
@@ -86,7 +90,7 @@ BEGIN
         WITH chosen AS MATERIALIZED (
             SELECT * FROM skald.outbox o
              WHERE coalesce(o.destination = to_destination, true) AND coalesce(o.idempotency_key = with_id, true)
-               AND coalesce(o.scope = of_scope, true)
+               AND coalesce(o.scope = of_scope, true) AND o.created_at < written
              LIMIT at_most FOR UPDATE SKIP LOCKED)
         SELECT * FROM chosen c ORDER BY c.scope, c.aggregateid, c.id
     LOOP
@@ -115,5 +119,5 @@ BEGIN
                                                  'scope', m.scope, 'key', m.aggregateid);
     END LOOP;
     IF reports <> '{}' THEN PERFORM skald.record_progress(to_jsonb(reports)); END IF;
-    RETURN jsonb_build_object('dropped', to_jsonb(dropped), 'refused', to_jsonb(refused));
+    RETURN jsonb_build_object('dropped', to_jsonb(dropped), 'refused', to_jsonb(refused), 'before', skald.instant(written));
 END $$;

@@ -21,7 +21,7 @@ SELECT o.idempotency_key AS message_id, o.type, o.destination, o.scope, o.aggreg
 
 -- name: drop_messages
 SELECT skald.drop_messages(:destination::text, :message_id::text, :reason::text, :by::text, :forced::boolean,
-                           :of_scope::text, :at_most::integer)::text AS answer
+                           :of_scope::text, :at_most::integer, :before::timestamptz)::text AS answer
 
 -- name: list_parked
 SELECT p.id, p.scope, p.key, p.step, p.handler, p.reason, p.error, p.type, p.attempts, skald.instant(p.parked_at) AS parked_at,

@@ -3,6 +3,7 @@
 #include "database.hpp"
 #include "durations.hpp"
 
+#include "core/instant.hpp"
 #include "core/shell_word.hpp"
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
@@ -120,6 +121,7 @@ struct dropping
     std::optional<std::string> id;
     std::optional<std::string> to;
     std::optional<std::string> scope;
+    std::optional<std::string> before;
     std::string why;
     std::string by;
     bool yes{};
@@ -143,8 +145,9 @@ std::string way_out(nlohmann::json const& refused)
 // Of many, each batch is a transaction of its own: one of them all would take longer than a statement may.
 constexpr int batch_max = 1'000;
 
-/// Drops one batch, and adds to `did` what became of it. Whether more may be left.
-bool drop_batch(postgres::connection& c, dropping const& what, nlohmann::json& did)
+/// Drops one batch, and adds to `did` what became of it. Whether more may be left. The first one says for all others
+/// what they may drop: what they report may go to the same destination, if that is the sagas' home.
+bool drop_batch(postgres::connection& c, dropping& what, nlohmann::json& did)
 {
     auto const wanted = postgres::execute(queries::drop_messages{.destination = what.to,
                                                                  .message_id = what.id,
@@ -152,19 +155,23 @@ bool drop_batch(postgres::connection& c, dropping const& what, nlohmann::json& d
                                                                  .by = what.by,
                                                                  .forced = what.yes,
                                                                  .of_scope = what.scope,
-                                                                 .at_most = batch_max});
+                                                                 .at_most = batch_max,
+                                                                 .before = what.before});
     auto const rows = change(c, [&] { return c.run(wanted); });
     auto const batch = nlohmann::json::parse(rows[0]["answer"].c_str());
     for (auto const* list : {"dropped", "refused"})
         for (auto const& one : batch[list]) did[list].push_back(one);
+    if (batch.contains("before")) what.before = batch["before"].get<std::string>();
     return what.yes && batch["dropped"].size() == batch_max;
 }
 
-int drop_messages(dropping const& what, output const& out)
+int drop_messages(dropping what, output const& out)
 {
     if (!what.id && !what.to) throw configuration_error{"say which: a MESSAGE_ID, or --to DESTINATION, or both"};
     if (!what.id && !what.yes)
         throw configuration_error{"every message to " + *what.to + " would be dropped: say --yes too"};
+    if (what.before && !core::parse_instant(*what.before))
+        throw configuration_error{"--before is a time as this command prints it, such as 2026-01-31T12:00:00.000000Z"};
     auto c = connect("outbox");
     nlohmann::json did{{"dropped", nlohmann::json::array()}, {"refused", nlohmann::json::array()}};
     auto const &dropped = did["dropped"], &refused = did["refused"];
@@ -179,7 +186,9 @@ int drop_messages(dropping const& what, output const& out)
         failed = core::in_one_line(error.what());
     }
     if (dropped.empty() && refused.empty())
-        return out.refuse("no such message waits here: it was sent or dropped already, or is being sent now");
+        return out.refuse(
+            "no such message waits here: it was sent or dropped already, is being sent now, or was written only now");
+    if (what.before) did["before"] = *what.before;
     auto text = fmt::format("{} dropped", dropped.size());
     if (!refused.empty()) text += fmt::format(", {} refused", refused.size());
     for (auto const& one : refused)
@@ -190,7 +199,7 @@ int drop_messages(dropping const& what, output const& out)
         text += is_unknown
                     ? fmt::format("; up to {} more may be gone, since its connection broke on the way: ", batch_max)
                     : "; then it failed: ";
-        text += failed + ". Give it again to go on with the rest";
+        text += fmt::format("{}. Give it again with --before {} to go on with the rest", failed, *what.before);
     }
     out.tell(text, did);
     return refused.empty() && failed.empty() ? 0 : 1;
@@ -217,6 +226,8 @@ void add_drop_of_messages(CLI::App& outbox, output& out, choice& chosen)
     command->add_option("message_id", what->id, "as `skald outbox list` shows it");
     command->add_option("--to", what->to, "all to that destination, or only the message's copy to it");
     command->add_option("--scope", what->scope, "only those of that scope; needed where the message waits in several");
+    command->add_option("--before", what->before,
+                        "only what was written by then [when the command begins]: to go on where one has failed");
     add_reason(*command, what->why, "why, for the audit")->required();
     command->add_flag("--yes", what->yes,
                       "also those that a saga needs, and those that the broker has not refused; needed for all to a "
