@@ -228,6 +228,17 @@ TEST_CASE("DELETE is no 202 while its COMMIT, or that of an earlier one, did not
     CHECK(s.commands_issued() == "1");
 }
 
+TEST_CASE("DELETE of a saga of which a message was dropped is accepted, and the log says why it does not end by that")
+{
+    saga_web const s;
+    s.web.db.run("SELECT skald.drop_messages(NULL, 'k:create-order', 'gone', 'eve', true)");
+    auto const answer = s.ask("DELETE", "/sagas/k");
+    CHECK(answer.status == 202);
+    CHECK(json::parse(answer.body)["status"] == "stuck");
+    CHECK_MESSAGE(s.web.log.has(R"(saga.cancel_left key=k left="nothing of create-order is left to retry)"),
+                  s.web.log.lines());
+}
+
 TEST_CASE("DELETE after the pivot, of a saga that compensates already, or that ended, is 409 with the reason")
 {
     struct row

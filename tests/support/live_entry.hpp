@@ -5,6 +5,7 @@
 #include "memory/memory_transport.hpp"
 #include "support/database.hpp"
 #include "support/raw_http.hpp"
+#include "support/recording_logger.hpp"
 #include "worker/http_server.hpp"
 
 #include <nlohmann/json.hpp>
@@ -79,7 +80,7 @@ struct live_entry_on
     runtime::backlog backlog;
     runtime::memory_source out;
     std::atomic<int> woken{};  // how often the process was told to look for waits that have ended
-    core::silent_logger log;
+    recording_logger log;
     memory::memory_transport transport;
     std::unique_ptr<ports::subscription> deliveries{transport.subscribe({"orders", 1})};
     entry_detail::route_table routes;

@@ -85,13 +85,15 @@ http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_
     if (!saga) return no_such_saga();
     is_asked = true;
     if (is_cancelled(*saga)) {
-        postgres::wait_for_standbys(c);  // the commit that cancelled it may not have waited
+        store_.wait_for_standbys(c);  // the commit that cancelled it may not have waited
         return c.warning().empty() ? answer(has_ended(*saga) ? 200 : 202, *saga) : in_doubt(id, c.warning());
     }
     auto const done = admin::issue(c, {"cancel", id, "cancelled over HTTP", "a client over HTTP"});
     if (!c.warning().empty()) return in_doubt(id, c.warning());
     auto const now = admin::find_saga(c, id).value_or(*saga);
     if (done.contains("refused")) return http::problem(http::problem_type::not_cancellable, why_not_cancelled(now));
+    if (done.contains("left"))
+        log_.warning("saga.cancel_left", {{"key", id.key}, {"left", done["left"].get<std::string>()}});
     wake_();
     return answer(202, now);
 }

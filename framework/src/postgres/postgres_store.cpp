@@ -71,9 +71,10 @@ std::vector<ports::claim_answer> postgres_store::begin(std::span<ports::claim_it
 try {
     step_ = items.empty() ? std::string{} : items.front().step;
     auto answers = claim(items, how);
-    // The wait ends the transaction, and with it all claims. A duplicate alone may have something to write, too.
-    for (std::size_t met = 0, durable = 0; (met = records_met(answers)) > durable; durable = met) {
-        wait_for_standbys();
+    // The wait ends the transaction, and with it all claims: the next may meet what this one did not. A duplicate alone
+    // may have something to write, too.
+    for (std::vector<bool> waited; meets_another(answers, waited);) {
+        wait_before_claim();
         answers = claim(items, how);
     }
     transaction_.emplace(connection_->raw());
@@ -105,7 +106,7 @@ try {
     step_.clear();
     auto const rows = begin_and_claim(claim_request_text(item, wait), stage::one, {});
     auto met = read_request_claim(rows[0], item.saga);
-    if (records_met(std::array{met.claimed}) > 0) wait_for_standbys();
+    if (std::vector<bool> none; meets_another(std::array{met.claimed}, none)) wait_before_claim();
     transaction_.emplace(connection_->raw());
     return met;
 }
@@ -300,21 +301,29 @@ void postgres_store::refuse_changed_node(bool is_read_only, bool is_replaced)
 
 // A record may be visible here and missing on the standby that takes over next, if its COMMIT's wait was cut short;
 // whether it was, no other process can see, nor can any after a restart. So a record that was met is believed only
-// after a commit that has waited for the standbys. This is how many are to be believed.
-std::size_t postgres_store::records_met(std::span<ports::claim_answer const> answers) const
+// after a commit that has waited for the standbys. Marks in `waited` those that one is needed for; whether there is any
+// that was not in it.
+bool postgres_store::meets_another(std::span<ports::claim_answer const> answers, std::vector<bool>& waited) const
 {
     // A rehearsal commits nothing, and acts on nothing that it meets.
-    if (!has_standbys_ || !opening_.empty()) return 0;
-    return static_cast<std::size_t>(std::ranges::count_if(answers, [](auto const& a) {
-        return !a.held && (a.result == ports::claim_result::duplicate || a.result == ports::claim_result::cancelled);
-    }));
+    if (!has_standbys_ || !opening_.empty()) return false;
+    waited.resize(answers.size());
+    bool is_another = false;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+        using ports::claim_result;
+        auto const& a = answers[i];
+        if (a.held || waited[i] || (a.result != claim_result::duplicate && a.result != claim_result::cancelled))
+            continue;
+        waited[i] = is_another = true;
+    }
+    return is_another;
 }
 
-void postgres_store::wait_for_standbys()
+void postgres_store::wait_before_claim()
 {
     run_rollback();
     stage_ = stage::none;
-    standby_wait_.run(*connection_);
+    wait_for_standbys(*connection_);
     if (!connection_->warning().empty())
         throw ports::fault{ports::fault_kind::in_doubt, "decided, but possibly not durably: " + connection_->warning()};
 }

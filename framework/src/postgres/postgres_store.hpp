@@ -96,6 +96,9 @@ public:
         return what(open_set_right());
     }
 
+    /// Within read(). Unless the connection has a warning() then, the standbys have all that was committed before.
+    void wait_for_standbys(connection& c) { standby_wait_.run(c); }
+
 private:
     /// Which kind of transaction is open.
     enum class stage {
@@ -127,8 +130,8 @@ private:
     void record_leftovers(pqxx::result const& seen);
     void refuse_changed_node(bool is_read_only, bool is_replaced);
     std::vector<ports::claim_answer> claim(std::span<ports::claim_item const> items, ports::claim_options const& how);
-    std::size_t records_met(std::span<ports::claim_answer const> answers) const;
-    void wait_for_standbys();
+    bool meets_another(std::span<ports::claim_answer const> answers, std::vector<bool>& waited) const;
+    void wait_before_claim();
     ports::fault record_fault(ports::fault met);
     ports::fault with_reason(ports::fault const& met) const;
     void disconnect() noexcept;

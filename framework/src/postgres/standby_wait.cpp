@@ -10,23 +10,9 @@
 
 namespace skald::postgres {
 
-namespace {
-
-std::string text_of_wait()
-{
-    return "BEGIN READ WRITE;" + execute("wait_for_standbys") + "COMMIT";
-}
-
-}  // namespace
-
-void wait_for_standbys(connection& c)
-{
-    c.run(text_of_wait());
-}
-
 void standby_wait::run(connection& c)
 {
-    run(c, text_of_wait());
+    run(c, "BEGIN READ WRITE;" + execute("wait_for_standbys") + "COMMIT");
 }
 
 void standby_wait::run(connection& c, std::string const& text)

@@ -7,17 +7,15 @@
 
 namespace skald::postgres {
 
-/// Commits, after all that was committed before. Where standbys are waited for, they have all of it then, unless the
-/// connection has a warning() now.
-void wait_for_standbys(connection& c);
-
-/// Such waits of one user of connections, and what is left of one that was cut: the server looks at no socket while it
+/// The waits of one user of connections, and what is left of one that was cut: the server looks at no socket while it
 /// waits, so a session whose client has gone stays until the standbys are back. While they are away, each attempt would
 /// leave one behind, until the server has no connection left. Threads: one at a time.
 class standby_wait
 {
 public:
-    /// As wait_for_standbys(), or with a `text` that does the same. Throws what connection::run() throws.
+    /// Commits, after all that was committed before; with a `text` that does the same, or with one of its own. Where
+    /// standbys are waited for, they have all of it then, unless the connection has a warning() now. Throws what
+    /// connection::run() throws.
     void run(connection& c);
     void run(connection& c, std::string const& text);
 
