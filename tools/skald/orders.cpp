@@ -98,9 +98,10 @@ int sum_up(admin::order_for_many const& order, admin::order_progress const& p, s
     else if (!why.empty()) text += "; then it failed: " + why;
     else if (!p.has_ended) text += "; stopped";
     if (!p.has_ended || p.busy > 0) text += ". Give it again to go on with the rest";
-    if (!out.json)
-        for (auto const* all : {&p.refusals, &p.remains})
-            for (auto const& one : *all) complain(visible(one["why"]));
+    if (!out.json) {
+        for (auto const& one : p.refusals) complain(visible(one["why"]));
+        for (auto const& one : p.remains) complain("saga " + visible(one["key"]) + ": " + visible(one["why"]));
+    }
     json said{{"action", order.action}, {"matching", p.matching}, {"done", p.done},       {"refused_count", p.refused},
               {"busy", p.busy},         {"ended", p.has_ended},   {"refused", p.refusals}};
     if (p.left > 0) said["left_count"] = p.left, said["left"] = p.remains;
