@@ -39,7 +39,8 @@ public:
     ///          signal or two.
     /// Threads: starts its own, and returns when they have ended. SIGTERM and SIGINT are blocked meanwhile in this
     ///          thread and in those that it starts; SIGPIPE is ignored in the whole process from then on.
-    /// Throws:  configuration_error for what waiting does not fix, such as a migration that fails.
+    /// Throws:  configuration_error for what waiting does not fix, such as a migration that fails. A signal that came
+    ///          by then is taken: end, rather than run another one.
     int run(std::function<void()> const& on_start = {});
 
     /// Does what SIGTERM does. May be called before run(), which then drains at once.
