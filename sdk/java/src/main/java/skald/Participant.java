@@ -1,7 +1,6 @@
 package skald;
 
 import static skald.Text.line;
-import static skald.Text.lines;
 import static skald.Text.text;
 import static skald.Text.texts;
 import static skald.Text.utf8;
@@ -152,7 +151,7 @@ public final class Participant implements AutoCloseable {
             : error instanceof Snooze ? "snooze(?::interval)" : state.equals("2D000") ? "give_up('transaction_ended', ?)" : "fail(?)";
         boolean isFault = call.startsWith("fail");
         String id = message.getProperties().getMessageId(), why = text(utf8(isFault ? error.toString() : error.getMessage()));
-        if (isFault) log.log(Level.WARNING, line(id + " failed: ") + lines(error));
+        if (isFault) log.log(Level.WARNING, line(id + " failed"), new Text.Said(error));
         String event = one("SELECT skald." + call.replace("(", "(?::jsonb, ?, "), taken, message.getBody(), why);
         if (event.endsWith(".parked")) log.log(Level.ERROR, line(event + " of " + id + ": " + why));
         return event;
@@ -366,7 +365,7 @@ public final class Participant implements AutoCloseable {
     /** What was thrown; or, where it can't be made text, an error that says so. */
     private static Throwable withText(Throwable thrown) {
         try {
-            return (lines(thrown) + thrown.getMessage() + stateOf(thrown)).isEmpty() ? null : thrown;
+            return (new Text.Said(thrown) + stateOf(thrown)).isEmpty() ? null : thrown;
         } catch (Throwable none) {
             return new IllegalStateException("a " + thrown.getClass().getName() + " was thrown, which can't be made text");
         }

@@ -34,14 +34,20 @@ final class Text {
         return Pattern.compile("[\\x00-\\x1f\\x7f-\\x9f]").matcher(said).replaceAll(bad -> String.format("\\\\x%02x", (int) bad.group().charAt(0)));
     }
 
-    /** An exception with its causes, whose frames stay lines. A logger writes their messages as they are, in which PostgreSQL quotes what came. */
-    static String lines(Throwable error) {
-        StringBuilder made = new StringBuilder();
-        for (int depth = 0; error != null && depth < 16; ++depth, error = error.getCause()) { // it may be its own cause
-            made.append(depth == 0 ? "" : "\nCaused by: ").append(line(error.toString()));
-            for (StackTraceElement frame : error.getStackTrace()) made.append("\n\tat ").append(frame);
+    /** An exception for the log, which prints what it and its causes say: in that, PostgreSQL quotes what came. Its frames stay lines. */
+    static final class Said extends Exception {
+        private final String said;
+
+        Said(Throwable of) { this(of, 16); } // one may be its own cause
+
+        private Said(Throwable of, int deepest) {
+            super(line(String.valueOf(of.getMessage())), of.getCause() == null || deepest == 0 ? null : new Said(of.getCause(), deepest - 1));
+            said = line(of.toString());
+            setStackTrace(of.getStackTrace());
         }
-        return made.toString();
+
+        @Override
+        public String toString() { return said; }
     }
 
     /** What a text column takes: bytes that are no UTF-8 as \xNN. */

@@ -6,6 +6,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.rabbitmq.client.AMQP;
 import com.rabbitmq.client.Delivery;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.DriverManager;
@@ -44,7 +46,11 @@ abstract class Shop {
     final List<Context> ran = Collections.synchronizedList(new ArrayList<>());
     final List<String> logged = Collections.synchronizedList(new ArrayList<>());
     final Handler listener = new Handler() {
-        @Override public void publish(LogRecord record) { logged.add(record.getMessage()); }
+        @Override public void publish(LogRecord record) {
+            StringWriter printed = new StringWriter().append(record.getMessage());
+            if (record.getThrown() != null) record.getThrown().printStackTrace(new PrintWriter(printed.append("\n")));
+            logged.add(printed.toString());
+        }
         @Override public void flush() {}
         @Override public void close() {}
     };
