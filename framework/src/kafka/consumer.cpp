@@ -261,31 +261,6 @@ void consumer::drop_waiting(place const& where)
     });
 }
 
-void consumer::take_back(std::uint64_t generation)
-{
-    generation_ = generation;
-    for (auto& [number, one] : std::exchange(out_, {})) {
-        is_back(one);
-        put_back(std::move(one));
-    }
-}
-
-std::optional<consumer::copy> consumer::find_out(ports::delivery_tag tag)
-{
-    auto const found = tag.generation == generation_ ? out_.find(tag.number) : out_.end();
-    if (found == out_.end()) return {};
-    auto one = std::move(found->second);
-    out_.erase(found);
-    is_back(one);
-    return one;
-}
-
-void consumer::is_back(copy const& one)
-{
-    auto& together = partitions_.at(one.from).together;
-    if (auto const found = together.find(together_max(one.returns)); found != together.end()) together.erase(found);
-}
-
 void consumer::settle(transports::requests const& asked)
 {
     for (auto const tag : asked.acks)
@@ -303,30 +278,6 @@ void consumer::settle(copy const& one)
     of.copies.erase(left);
     of.done.settle(one.record->offset);
     is_uncommitted_ = true;
-}
-
-void consumer::put_back(copy one)
-{
-    auto& of = partitions_.at(one.from);
-    is_uncommitted_ = true;
-    if (is_stopping_ || of.is_leaving) {  // whoever has the partition next gets it
-        --routes_[one.to].out;
-        return;
-    }
-    if (++one.returns > of.done.returns(one.record->offset)) of.done.put_back(one.record->offset);
-    again_.push_back(std::move(one));
-}
-
-void consumer::requeue(ports::delivery_tag tag)
-{
-    auto one = find_out(tag);
-    if (!one) return;
-    // While this process stops it is what nobody took, and has not run unless another copy may have. If that counted,
-    // each stop under a backlog would bring it nearer to being given up.
-    auto const is_of_same = [&](auto const& other) { return other.second.record == one->record; };
-    if (is_stopping_ && std::ranges::none_of(out_, is_of_same))
-        partitions_.at(one->from).done.take_back(one->record->offset);
-    put_back(std::move(*one));
 }
 
 void consumer::keep()
