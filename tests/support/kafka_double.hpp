@@ -4,6 +4,7 @@
 #include "kafka/client.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -35,6 +36,15 @@ public:
     {
         must(rd_kafka_mock_broker_set_rtt(cluster_, 1, static_cast<int>(time.count())));
     }
+
+    /// Every such request (its number in Kafka's protocol) is answered so, until allow().
+    void deny(std::int16_t request, rd_kafka_resp_err_t error)
+    {
+        std::vector<rd_kafka_resp_err_t> const always(10'000, error);
+        rd_kafka_mock_push_request_errors_array(cluster_, request, always.size(), always.data());
+    }
+
+    void allow(std::int16_t request) { rd_kafka_mock_clear_request_errors(cluster_, request); }
 
 protected:
     static void must(rd_kafka_resp_err_t error)

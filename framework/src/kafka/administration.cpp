@@ -110,8 +110,12 @@ inspection inspector::look(std::chrono::milliseconds patience)
         catch (client_lost const&) {
             throw;
         }
+        catch (denied const& error) {
+            throw denied{error.what() + needed()};
+        }
         catch (kafka_unsettled const& error) {
             client_.poll();
+            if (auto const why = client_.take_denial({}, {}); !why.empty()) throw denied{why + needed()};
             if (!client_.doubt().empty()) away = " (" + client_.doubt() + ")";
             if (std::chrono::steady_clock::now() > until_) throw kafka_unsettled{error.what() + away};
         }
@@ -119,6 +123,11 @@ inspection inspector::look(std::chrono::milliseconds patience)
             if (std::chrono::steady_clock::now() > begun + std::min(patience, looked_within)) throw;
         }
     }
+}
+
+std::string inspector::needed() const
+{
+    return give("Describe", "the service's topics and on the group " + group_ + "; the service's own needs `Read`");
 }
 
 // For one question.

@@ -48,8 +48,8 @@ public:
     /// Throws configuration_error for what librdkafka does not take, and a binding that Kafka does not have.
     inspector(options const& settings, ports::subscriber const& who);
 
-    /// Throws kafka_error if no broker answers, and kafka_unsettled if one does and another, which would have to,
-    /// does not. Ends within `patience` and some seconds, whatever the cluster does.
+    /// Throws kafka_error if no broker answers, denied if this user may not ask, and kafka_unsettled if one answers and
+    /// another, which would have to, does not. Ends within `patience` and some seconds, whatever the cluster does.
     inspection look(std::chrono::milliseconds patience = std::chrono::seconds{20});
 
 private:
@@ -58,6 +58,7 @@ private:
     void read_properties(std::vector<topic_inspection>& topics);
     std::set<std::string> look_at_members(inspection& seen);
     std::chrono::milliseconds left() const;
+    std::string needed() const;
 
     ports::subscriber who_;
     std::chrono::hours guarded_;

@@ -24,6 +24,13 @@ bool is_gone(rd_kafka_resp_err_t error)
            error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
 }
 
+// What librdkafka says of a connection ends with `(after 12ms in state CONNECT)`: each time another reason for the log.
+std::string without_time(std::string reason)
+{
+    reason.erase(std::min(reason.rfind(" (after "), reason.size()));
+    return reason;
+}
+
 std::vector<std::string> names_in(struct rd_kafka_metadata const& answer)
 {
     std::vector<std::string> all;
@@ -68,7 +75,9 @@ void client::hear_as_consumer(rd_kafka_conf_t* conf)
     rd_kafka_conf_set_offset_commit_cb(
         conf, [](rd_kafka_t*, rd_kafka_resp_err_t error, rd_kafka_topic_partition_list_t*, void* self) {
             auto& me = *static_cast<client*>(self);
-            if (error != RD_KAFKA_RESP_ERR_NO_ERROR) me.guarded([&] { me.told_.commit_failed(); });
+            if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+            if (error == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED) me.deny(error, rd_kafka_err2str(error));
+            me.guarded([&] { me.told_.commit_failed(); });
         });
 }
 
@@ -135,12 +144,34 @@ catch (...) {
 
 void client::doubt(rd_kafka_resp_err_t error, char const* reason)
 {
-    doubt_ = reason;
+    // That all are down says less than what was wrong with one of them.
+    if (error != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || doubt_.empty()) doubt_ = without_time(reason);
     if (is_gone(error)) missing_ = reason;
-    if (error != RD_KAFKA_RESP_ERR__FATAL) return;
+    if (is_denial(error)) deny(error, reason);
+    if (error == RD_KAFKA_RESP_ERR__FATAL) is_fatal_ = true;
+}
+
+void client::deny(rd_kafka_resp_err_t error, char const* reason)
+{
+    denial_of_ = error;
+    denial_ = reason;
+    if (denial_.ends_with('.')) denial_.pop_back();
+}
+
+std::string client::take_denial(std::string const& for_group, std::string const& for_topics)
+{
+    auto why = std::exchange(denial_, {});
+    if (why.empty()) return why;
+    return why + (denial_of_ == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED ? for_group : for_topics);
+}
+
+std::string client::why_given_up() const
+{
     std::array<char, 512> why{};
-    rd_kafka_fatal_error(raw_, why.data(), why.size());
-    fatal_ = why.data();
+    auto const error = rd_kafka_fatal_error(raw_, why.data(), why.size());
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return {};
+    // A producer is asked for it before it sends anything.
+    return why.data() + (is_denial(error) ? give("Write", "the topics that it sends to") : "");
 }
 
 void client::poll()
@@ -156,13 +187,29 @@ void client::poll()
         rd_kafka_poll(raw_, 0);
     }
     if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
-    if (!fatal_.empty()) throw client_lost{fatal_};
+    if (is_fatal_) {
+        std::array<char, 1> ignored{};
+        if (is_denial(rd_kafka_fatal_error(raw_, ignored.data(), ignored.size()))) throw denied{why_given_up()};
+        throw client_lost{why_given_up()};
+    }
+}
+
+// Without it nothing is told why no broker answers: librdkafka does while it is polled.
+void client::hear_why()
+{
+    if (!is_consumer_) {
+        rd_kafka_poll(raw_, 0);
+        return;
+    }
+    while (message_ptr const told{rd_kafka_consumer_poll(raw_, 0)})
+        if (told->err != RD_KAFKA_RESP_ERR_NO_ERROR) doubt(told->err, rd_kafka_message_errstr(told.get()));
 }
 
 metadata_ptr client::metadata(bool of_all, std::chrono::milliseconds timeout, rd_kafka_topic_t* of)
 {
     struct rd_kafka_metadata const* answer = nullptr;
     auto const error = rd_kafka_metadata(raw_, of_all ? 1 : 0, of, &answer, static_cast<int>(timeout.count()));
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR && of_all && doubt_.empty()) hear_why();
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
         throw kafka_error{"no broker answers at " + brokers_ + ": " +
                           (doubt_.empty() ? rd_kafka_err2str(error) : doubt_)};

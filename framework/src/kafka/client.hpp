@@ -68,10 +68,18 @@ public:
     /// What a consumer was told of a topic that is not there, which it begins with; empty: nothing since the last time.
     std::string take_missing() { return std::exchange(missing_, {}); }
 
+    /// What this user may not, of which there is no doubt, though the cluster answers: it is not settled by asking.
+    /// Empty: nothing since the last time. `for_group`, `for_topics`: the right that a consumer then needs.
+    std::string take_denial(std::string const& for_group, std::string const& for_topics);
+
+    /// Why librdkafka has given this client up, and which right to give if that is why; empty: it has not.
+    std::string why_given_up() const;
+
     /// Asks any broker that answers within `timeout`, and so settles the doubt. Throws kafka_error if none does.
     void ask(std::chrono::milliseconds timeout);
 
-    /// The brokers, and with `of_all` every topic that this user may see, or that one; likewise. Makes none.
+    /// The brokers, and with `of_all` every topic that this user may see, or that one; likewise. Makes none. Who has
+    /// joined a group does not ask for all: it could be told there of partitions.
     metadata_ptr metadata(bool of_all, std::chrono::milliseconds timeout, rd_kafka_topic_t* of = nullptr);
 
     /// Every topic that this user may see, likewise.
@@ -96,13 +104,17 @@ private:
     static void hear_as_producer(rd_kafka_conf_t* conf);
     void guarded(std::function<void()> const& tell) noexcept;
     void doubt(rd_kafka_resp_err_t error, char const* reason);
+    void deny(rd_kafka_resp_err_t error, char const* reason);
+    void hear_why();
 
     listener& told_;
     bool const is_consumer_;
     bool leaves_group_{true}, is_abandoned_{};
     transports::waker arrivals_;
     std::string brokers_, doubt_, missing_;
-    std::string fatal_;
+    std::string denial_;
+    rd_kafka_resp_err_t denial_of_{};
+    bool is_fatal_{};
     std::exception_ptr thrown_;
     rd_kafka_t* raw_{};
 };

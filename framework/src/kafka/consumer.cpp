@@ -87,8 +87,9 @@ consumer::~consumer()
     // left behind joins all the same, and has partitions that nobody reads.
     if (rd_kafka_version() >= 0x02030000 || !is_subscribed_ || is_assigned_) return;
     for (auto const until = clock::now() + answered_within; clock::now() < until;) {
-        message_ptr const ignored{rd_kafka_consumer_poll(client_.raw(), 50)};
-        if (is_assigned_) return;
+        message_ptr const told{rd_kafka_consumer_poll(client_.raw(), 50)};
+        // That it may not join is an answer, too: it asks again no sooner than a second later.
+        if (is_assigned_ || (told && told->err == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED)) return;
     }
     client_.abandon();
 }
@@ -102,7 +103,8 @@ void consumer::subscribe()
     auto const& expected = settings_.declares ? routes_.foreign_topics() : all;
     if (auto const missing = missing_topics(client_, expected); !missing.empty())
         throw configuration_error{"Kafka has no topic `" + missing.front() +
-                                  "`: make it; one of Skald's is made where SKALD_DECLARE=on, one of others never"};
+                                  "`, or this user may not describe it: make it (one of Skald's is made where "
+                                  "SKALD_DECLARE=on, one of others never), or give this user `Read` on it"};
     auto const list = make_list(static_cast<int>(all.size()));
     for (auto const& one : all) rd_kafka_topic_partition_list_add(list.get(), one.c_str(), RD_KAFKA_PARTITION_UA);
     check(rd_kafka_subscribe(client_.raw(), list.get()), "subscribing");
@@ -115,6 +117,7 @@ void consumer::rebalanced(rd_kafka_resp_err_t what, rd_kafka_topic_partition_lis
     is_assigned_ = true;
     auto list = partition_list{rd_kafka_topic_partition_list_copy(which)};
     if (what == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
+        client_.take_denial("", "");  // it has been let in since
         // The first one after a revoke belongs to it; with the next one this process has joined again.
         if (joins_until_ && ++assigned_since_ > 1) joins_until_.reset();
         return assign(*list);
@@ -286,8 +289,10 @@ void consumer::keep()
     // Until it has joined, what was made just now may not be known to the broker that it asks.
     bool const knows_topics = is_assigned_;
     client_.poll();
+    say_what_is_denied();
     auto const missing = client_.take_missing();
     if (knows_topics && routes_.is_own(missing.substr(0, missing.find(' ')))) throw client_lost{missing};
+    if (!unreadable_.empty() && is_member()) unreadable_.clear();
     auto const now = clock::now();
     if (leaving_ && (is_drained() || now >= leave_until_)) leave();
     // Not before it has joined: who unsubscribes then never hears of it, and the end waits for that.
@@ -298,6 +303,17 @@ void consumer::keep()
     if (joins_until_ && now >= *joins_until_) joins_until_.reset();
     if (now >= next_commit_ && !joins_until_) commit(false);
     if (!client_.doubt().empty()) ask();
+}
+
+// Who has been let in before is so no more: what it has is not its own for long, and is not committed. Who has not goes
+// on asking by itself, and must not be ended while it does (~consumer).
+void consumer::say_what_is_denied()
+{
+    auto const why = client_.take_denial(give("Read", "the group skald." + settings_.who.service),
+                                         give("Read", "the topics that the service consumes"));
+    if (why.empty()) return;
+    if (is_assigned_) throw client_lost{why};
+    throw denied{why};
 }
 
 std::chrono::milliseconds consumer::patience() const

@@ -34,8 +34,8 @@ struct consumer_settings
         std::make_shared<std::set<std::pair<place, std::int64_t>>>()};
 };
 
-/// Threads: one. Every function throws kafka_error if no broker answers, and client_lost after which a new one must be
-/// made.
+/// Threads: one. Every function throws kafka_error if no broker answers, client_lost after which a new one must be made,
+/// and denied where this user may not consume: it goes on asking, and is_member() says whether it may again.
 class consumer final : private listener
 {
 public:
@@ -47,8 +47,8 @@ public:
     consumer(consumer_settings const& settings, std::uint64_t generation, core::logger& log);
     ~consumer() override;
 
-    /// The group has answered: this process has what partitions it is to have.
-    bool is_member() const { return is_assigned_; }
+    /// The group has answered: this process has what partitions it is to have, and is let read them.
+    bool is_member() const;
 
     /// What was out comes again, under another generation: no broker answers, and others may have it meanwhile.
     void take_back(std::uint64_t generation);
@@ -108,6 +108,7 @@ private:
     void subscribe();
     void assign(rd_kafka_topic_partition_list_t& which);
     void open(rd_kafka_topic_partition_t& one);
+    void say_what_is_denied();
     void ask_for_missing(place const& where, std::int64_t from, std::int64_t to);
     void say_what_was_deleted(rd_kafka_topic_partition_t const& one, std::int64_t low);
     [[noreturn]] void refuse_to_guess(place const& met);
@@ -152,7 +153,8 @@ private:
     bool is_subscribed_{}, is_assigned_{}, is_stopping_{}, is_unsubscribed_{}, is_closing_{};
     bool is_uncommitted_{};
     place last_taken_;
-    client client_;  // last: it tells the rest
+    std::set<std::string> unreadable_;  // topics that this user may not read, which was said
+    client client_;                     // last: it tells the rest
 };
 
 }  // namespace skald::kafka_detail

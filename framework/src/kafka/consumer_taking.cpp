@@ -14,6 +14,17 @@ constexpr int records_max = 64;
 
 }  // namespace
 
+// An answer to who may not read a partition has no high watermark, nor is there any before the first answer.
+bool consumer::is_member() const
+{
+    return is_assigned_ && std::ranges::all_of(partitions_, [this](auto const& one) {
+               auto const& [topic, partition] = one.first;
+               std::int64_t low = -1, high = -1;
+               rd_kafka_get_watermark_offsets(client_.raw(), topic.c_str(), partition, &low, &high);
+               return high >= 0;
+           });
+}
+
 bool consumer::has_room() const
 {
     for (std::size_t i = 0; i < routes_.size(); ++i)
@@ -82,8 +93,14 @@ bool consumer::take_next(place const& where, partition& of, std::vector<ports::d
         of.next = record_ptr{raw, rd_kafka_message_destroy};
     }
     if (of.next->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET) return wait_to_begin_anew(where, of);
-    if (of.next->err != RD_KAFKA_RESP_ERR_NO_ERROR)
-        throw kafka_error{rd_kafka_message_errstr(std::exchange(of.next, nullptr).get())};
+    if (of.next->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        auto const error = std::exchange(of.next, nullptr);
+        std::string const why = rd_kafka_message_errstr(error.get());
+        // Each partition tells it. What is out comes back each time that it is said.
+        if (is_denial(error->err) && !unreadable_.insert(where.first).second) return false;
+        if (is_denial(error->err)) throw denied{why + give("Read", "the topic " + where.first)};
+        throw kafka_error{why};
+    }
     auto const offset = of.next->offset;
     if (offset < of.done.next()) throw client_lost{where.first + " has begun anew: it was made again"};
     ask_for_missing(where, of.done.next(), offset);

@@ -1,6 +1,8 @@
 // librdkafka's objects with owners.
 #pragma once
 
+#include "kafka/rights.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -27,6 +29,13 @@ public:
 
 /// Kafka is there, and did not answer this: the broker that would is away, or what it led moves to another.
 class kafka_unsettled : public kafka_error
+{
+public:
+    using kafka_error::kafka_error;
+};
+
+/// This user may not do what it does or asks. what() says which right to give.
+class denied : public kafka_error
 {
 public:
     using kafka_error::kafka_error;
@@ -87,6 +96,7 @@ inline void check(rd_kafka_resp_err_t error, char const* doing)
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
     auto const what = std::string{doing} + ": " + rd_kafka_err2str(error);
     if (is_passing(error)) throw kafka_unsettled{what};
+    if (is_denial(error)) throw denied{what};
     throw kafka_error{what};
 }
 

@@ -53,7 +53,9 @@ target target_of(core::message const& m)
 // Where the topic does not exist, or does no longer.
 ports::receipt no_topic(std::int64_t row, target const& to, std::string const& why = {})
 {
-    return {row, to.if_missing, "Kafka has no topic `" + to.topic + "`" + (why.empty() ? "" : ": " + why)};
+    return {row, to.if_missing,
+            "Kafka has no topic `" + to.topic + "`" +
+                (why.empty() ? ", or this user may not describe it, who needs `Write` on it" : ": " + why)};
 }
 
 bool says_no_topic(rd_kafka_resp_err_t error)
@@ -106,14 +108,21 @@ try {
     last_offsets_.clear();
     schedule_.connected(clock::now());
     last_error_.clear();
-    log_.info("broker.connected", {{"role", "publisher"}, {"broker", "kafka"}});
+    if (!is_denied_) greet();
 }
 catch (std::exception const& error) {
     lose(error.what());
 }
 
-void kafka_publisher::lose(std::string const& why)
+void kafka_publisher::greet()
 {
+    is_denied_ = false;
+    log_.info("broker.connected", {{"role", "publisher"}, {"broker", "kafka"}});
+}
+
+void kafka_publisher::lose(std::string const& why, bool is_denied)
+{
+    is_denied_ = is_denied;
     client_.reset();
     for (auto const& [number, one] : std::exchange(sent_, {}))
         receipts_.push_back({one.row, publish_status::unresolved, why});
@@ -136,6 +145,9 @@ void kafka_publisher::serve()
             std::ranges::find_if(sent_, [now = clock::now()](auto const& one) { return one.second.until <= now; });
         if (late != sent_.end()) throw kafka_error{"no confirm from " + late->second.to.topic + " in time"};
     }
+    catch (denied const& error) {
+        lose(error.what(), true);
+    }
     catch (std::exception const& error) {
         lose(error.what());
     }
@@ -155,19 +167,30 @@ void kafka_publisher::delivered(rd_kafka_message_t const& report)
     auto const one = *static_cast<sent const*>(report._private);  // lose() leaves no client that reports later
     sent_.erase(one.number);
     if (report.err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        if (is_denied_) greet();
         if (has_place_of_its_own(report)) return receipts_.push_back({one.row, publish_status::confirmed, {}});
         receipts_.push_back({one.row, publish_status::unresolved, one.to.topic + ": confirmed without a new offset"});
         // Of a topic that was made again no offset is new until there are as many as in the old one. The next producer
         // knows of none, and begins with a sequence of its own.
         throw kafka_error{one.to.topic + ": a message was confirmed without a new offset"};
     }
-    std::string const why = rd_kafka_err2str(report.err);
     if (says_no_topic(report.err)) {
         topics_.erase(one.to.topic);
-        receipts_.push_back(no_topic(one.row, one.to, why));
+        receipts_.push_back(no_topic(one.row, one.to, rd_kafka_err2str(report.err)));
         return;
     }
-    receipts_.push_back({one.row, status_of(report), one.to.topic + ": " + why});
+    receipts_.push_back({one.row, status_of(report), why_not_sent(one.to, report.err)});
+}
+
+// A client that was given up reports the same of all that it has.
+std::string kafka_publisher::why_not_sent(target const& to, rd_kafka_resp_err_t error) const
+{
+    auto const why = to.topic + ": " + rd_kafka_err2str(error);
+    if (error == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED) return why + give("Write", "that topic");
+    bool const is_given_up = error == RD_KAFKA_RESP_ERR__FATAL || error == RD_KAFKA_RESP_ERR__PURGE_QUEUE ||
+                             error == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
+    auto const given_up = is_given_up ? client_->why_given_up() : "";
+    return given_up.empty() ? why : to.topic + ": " + given_up;
 }
 
 void kafka_publisher::learn_all_topics(client& from)
@@ -240,7 +263,7 @@ void kafka_publisher::send_one(ports::outgoing const& one, clock::time_point unt
             return;
         }
         if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL) {
-            receipts_.push_back({one.row, publish_status::nacked, to.topic + ": " + rd_kafka_err2str(error)});
+            receipts_.push_back({one.row, publish_status::nacked, why_not_sent(to, error)});
             return;
         }
         wait_until(std::min(until, clock::now() + 100ms));

@@ -61,7 +61,9 @@ private:
 
     void serve();
     void connect();
-    void lose(std::string const& why);
+    void greet();
+    void lose(std::string const& why, bool is_denied = false);
+    std::string why_not_sent(target const& to, rd_kafka_resp_err_t error) const;
     void learn_all_topics(client& from);
     void learn_topics(std::span<ports::outgoing const> messages);
     ports::receipt unsent(std::int64_t row, target const& to) const;
@@ -75,6 +77,7 @@ private:
     transports::waker interrupted_;
     std::set<std::string, std::less<>> topics_;   // known to exist
     std::set<std::string, std::less<>> asked_;    // for which this client was asked by name
+    bool is_denied_{};                            // the last client was lost so: the next says it when it has sent
     std::string no_answer_;                       // why the last question about topics had none
     std::map<std::uint64_t, sent> sent_;          // without a report; what librdkafka reports with is here
     std::map<place, std::int64_t> last_offsets_;  // confirmed by this client

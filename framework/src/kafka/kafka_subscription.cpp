@@ -2,12 +2,19 @@
 
 #include <skald/errors.hpp>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include <poll.h>
 
 namespace skald::kafka_detail {
+namespace {
+
+// The log says what it has said before once a minute.
+constexpr std::chrono::seconds denied_again_after{61};
+
+}  // namespace
 
 kafka_subscription::kafka_subscription(consumer_settings settings, core::backoff reconnect, std::uint64_t seed,
                                        core::logger& log)
@@ -49,6 +56,14 @@ catch (client_lost const& lost) {
     report_first_attempt();
     return true;
 }
+catch (denied const& lost) {
+    is_refused_ = true;
+    if (with_) with_->take_back(++generation_);
+    denied_ = lost.what();
+    lose(denied_);
+    report_first_attempt();
+    return true;
+}
 catch (kafka_error const& lost) {
     // It stays in its group, which waits for it for a while.
     if (with_) with_->take_back(++generation_);
@@ -76,6 +91,7 @@ catch (std::exception const& error) {
 void kafka_subscription::greet()
 {
     is_refused_ = false;
+    denied_.clear();
     schedule_.connected(clock::now());
     log_.info("broker.connected", {{"role", "consumer"}, {"broker", "kafka"}});
     mailbox_.connected();
@@ -91,7 +107,13 @@ void kafka_subscription::lose(std::string const& why)
 {
     schedule_.failed(clock::now());
     mailbox_.disconnected(why);
-    auto const retry = std::chrono::ceil<std::chrono::milliseconds>(schedule_.next() - clock::now());
+    say_lost(why);
+}
+
+void kafka_subscription::say_lost(std::string const& why)
+{
+    said_ = clock::now();
+    auto const retry = std::chrono::ceil<std::chrono::milliseconds>(std::max(schedule_.next(), said_) - said_);
     log_.warning(
         "broker.lost",
         {{"role", "consumer"}, {"broker", "kafka"}, {"reason", why}, {"retry_ms", std::int64_t{retry.count()}}});
@@ -106,6 +128,8 @@ void kafka_subscription::serve()
         if (asked.close) return with_->close();
         with_->keep();
         if (is_refused_ && with_->is_member()) greet();
+        // librdkafka asks again by itself, and tells a refusal once.
+        if (!denied_.empty() && clock::now() - said_ >= denied_again_after) say_lost(denied_);
         if (!with_->take(mailbox_)) wait_for_something();
     }
 }

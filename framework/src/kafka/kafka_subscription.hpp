@@ -38,12 +38,17 @@ private:
     void serve();
     void wait_for_something() const;
     void lose(std::string const& why);
+    void say_lost(std::string const& why);
 
     consumer_settings settings_;
     core::logger& log_;
     transports::reconnect_schedule schedule_;
     std::uint64_t generation_{1};
-    bool is_refused_{};  // the last one was, by what its partitions hold: the next is not known to do until it has them
+    // The last one was, by what its partitions hold, or as this user may not consume: the next is not known to do until it
+    // has them.
+    bool is_refused_{};
+    std::string denied_;  // what this user may not, since then
+    clock::time_point said_{};
     std::unique_ptr<consumer> with_;
     std::optional<transports::io_thread> thread_;  // last: it uses the rest
 };

@@ -42,8 +42,9 @@ void check_made(rd_kafka_event_t const* answer)
         // Another process was faster.
         if (error == RD_KAFKA_RESP_ERR_NO_ERROR || error == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS) continue;
         auto const* const why = rd_kafka_topic_result_error_string(made[i]);
-        throw kafka_error{"the topic " + std::string{rd_kafka_topic_result_name(made[i])} +
-                          " can't be made: " + (why != nullptr ? why : rd_kafka_err2str(error))};
+        std::string const name = rd_kafka_topic_result_name(made[i]);
+        throw kafka_error{"the topic " + name + " can't be made: " + (why != nullptr ? why : rd_kafka_err2str(error)) +
+                          (is_denial(error) ? give("Create", "it, or on the cluster") : "")};
     }
 }
 
@@ -83,7 +84,8 @@ void make_topics(client& with, std::vector<std::string> const& names, topic_shap
     auto const until = std::chrono::steady_clock::now() + there_within;
     while (!missing_topics(with, names).empty())
         if (std::chrono::steady_clock::now() > until)
-            throw kafka_error{"the topic " + missing.front() + " was made, and is not there"};
+            throw kafka_error{"the topic " + missing.front() + " was made, or was there, and is not to be seen" +
+                              give("Describe", "it")};
 }
 
 }  // namespace skald::kafka_detail
