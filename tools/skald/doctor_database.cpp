@@ -164,7 +164,8 @@ void examine_outbox(pqxx::connection& c, findings& found)
 
 void examine_events(pqxx::connection& c, bool has_broker, findings& found)
 {
-    std::string const bind = has_broker ? "bind a queue to the exchange `skald` with that key"
+    std::string const bind = has_broker ? "bind a queue to the exchange `skald` with that key (over Kafka: make the "
+                                          "topic `skald.KEY`, or give this user `Write` on it)"
                                         : "let a service bind a handler to that key, and name its database in "
                                           "SKALD_PEERS_FILE (docs/transports.md, \"Who is bound\")";
     auto const rows = run(c, q::doctor_unrouted);

@@ -149,11 +149,15 @@ void examine_topic(topic_inspection const& topic, config const& settings, int br
     topic_findings say{topic, settings.kafka_brokers, found};
     if (topic.partitions == 0) {
         return say.add(health::problem,
-                       topic.is_foreign ? "does not exist, and a message handler is bound to it"
-                                        : "does not exist: what is sent to the service stays in the senders' outboxes",
-                       topic.is_foreign   ? "its owner makes it; until then the service does not start"
-                       : settings.declare ? "start the service once, or run `skald migrate --topics`"
-                                          : "run `skald migrate --topics`: with SKALD_DECLARE=off no service does");
+                       topic.is_foreign ? "does not exist, or this user may not describe it, and a message handler is "
+                                          "bound to it"
+                                        : "does not exist, or this user may not describe it; where it does not, what "
+                                          "is sent to the service stays in the senders' outboxes",
+                       std::string{topic.is_foreign ? "its owner makes it; until then the service does not start"
+                                   : settings.declare
+                                       ? "start the service once, or run `skald migrate --topics`"
+                                       : "run `skald migrate --topics`: with SKALD_DECLARE=off no service does"} +
+                           "; or give this user `Describe` on it (the service: `Read`; docs/kafka.md, \"Rights\")");
     }
     if (topic.leaderless > 0)
         say.add(health::problem, fmt::format("{} of {} partitions have no leader", topic.leaderless, topic.partitions),

@@ -24,12 +24,21 @@ class kafka_in_part : public kafka_away
     using kafka_away::kafka_away;
 };
 
+// The brokers answer, and this user may not ask.
+class kafka_denies : public kafka_away
+{
+    using kafka_away::kafka_away;
+};
+
 kafka_detail::inspection look_into_kafka(config const& settings, ports::subscriber const& who)
 try {
     return kafka_detail::inspector{kafka_detail::read_options("skald", settings), who}.look();
 }
 catch (kafka_detail::kafka_unsettled const& error) {
     throw kafka_in_part{error.what()};
+}
+catch (kafka_detail::denied const& error) {
+    throw kafka_denies{error.what()};
 }
 catch (kafka_detail::kafka_error const& error) {
     throw kafka_away{error.what()};
@@ -136,6 +145,13 @@ catch (kafka_in_part const& error) {
          "a broker of the cluster is away, or what it led moves to another: ask again in a minute; if it stays so, "
          "start that broker, or let its advertised.listeners name an address that can be reached from here; until "
          "then requests are accepted and messages wait"});
+}
+catch (kafka_denies const& error) {
+    found.push_back({"broker", health::problem,
+                     fmt::format("Kafka answers at {}, but lets this user examine nothing: {}", settings.kafka_brokers,
+                                 error.what()),
+                     "let whoever runs the cluster give it that right (`kafka-acls.sh`); what the service itself may "
+                     "do is not known before"});
 }
 catch (std::exception const& error) {
     found.push_back({"broker", health::problem, std::string{"can't be examined: "} + error.what(),
