@@ -92,6 +92,7 @@ bool wait_and_refuse_others(config const& settings, postgres::connection_options
         std::string reason;
         try {
             refuse_others(settings, database);
+            if (!is_news) log.info("relay.available", {{"source", "table"}});
             return true;
         }
         catch (pqxx::broken_connection const& error) {

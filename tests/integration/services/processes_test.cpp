@@ -176,6 +176,7 @@ TEST_CASE("a relay that starts before anybody has made the schema waits for it, 
     s.open();
     REQUIRE(s.order("k").status == 202);
     CHECK(s.ends("k", "completed"));
+    CHECK_MESSAGE(relay.has_logged(" relay.available "), relay.log());
 }
 
 TEST_CASE("a relay logs as the workers of its service do")
