@@ -171,7 +171,7 @@ std::string client::why_given_up() const
     auto const error = rd_kafka_fatal_error(raw_, why.data(), why.size());
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return {};
     // A producer is asked for it before it sends anything.
-    return why.data() + (is_denial(error) ? give("Write", "the topics that it sends to") : "");
+    return why.data() + (!is_consumer_ && is_denial(error) ? give("Write", "the topics that it sends to") : "");
 }
 
 void client::poll()
@@ -189,7 +189,8 @@ void client::poll()
     if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
     if (is_fatal_) {
         std::array<char, 1> ignored{};
-        if (is_denial(rd_kafka_fatal_error(raw_, ignored.data(), ignored.size()))) throw denied{why_given_up()};
+        auto const error = rd_kafka_fatal_error(raw_, ignored.data(), ignored.size());
+        if (!is_consumer_ && is_denial(error)) throw denied{why_given_up()};
         throw client_lost{why_given_up()};
     }
 }

@@ -50,6 +50,9 @@ public:
     /// The group has answered: this process has what partitions it is to have, and is let read them.
     bool is_member() const;
 
+    /// What was said of a topic that this user still may not read; empty: of none.
+    std::string unreadable() const;
+
     /// What was out comes again, under another generation: no broker answers, and others may have it meanwhile.
     void take_back(std::uint64_t generation);
 
@@ -109,6 +112,7 @@ private:
     void assign(rd_kafka_topic_partition_list_t& which);
     void open(rd_kafka_topic_partition_t& one);
     void say_what_is_denied();
+    bool is_read(place const& where) const;
     void ask_for_missing(place const& where, std::int64_t from, std::int64_t to);
     void say_what_was_deleted(rd_kafka_topic_partition_t const& one, std::int64_t low);
     [[noreturn]] void refuse_to_guess(place const& met);
@@ -153,8 +157,8 @@ private:
     bool is_subscribed_{}, is_assigned_{}, is_stopping_{}, is_unsubscribed_{}, is_closing_{};
     bool is_uncommitted_{};
     place last_taken_;
-    std::set<std::string> unreadable_;  // topics that this user may not read, which was said
-    client client_;                     // last: it tells the rest
+    std::map<std::string, std::string> unreadable_;  // topics that this user may not read, and what was said of each
+    client client_;                                  // last: it tells the rest
 };
 
 }  // namespace skald::kafka_detail

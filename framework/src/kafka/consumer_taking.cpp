@@ -15,14 +15,24 @@ constexpr int records_max = 64;
 }  // namespace
 
 // An answer to who may not read a partition has no high watermark, nor is there any before the first answer.
+bool consumer::is_read(place const& where) const
+{
+    std::int64_t low = -1, high = -1;
+    rd_kafka_get_watermark_offsets(client_.raw(), where.first.c_str(), where.second, &low, &high);
+    return high >= 0;
+}
+
 bool consumer::is_member() const
 {
-    return is_assigned_ && std::ranges::all_of(partitions_, [this](auto const& one) {
-               auto const& [topic, partition] = one.first;
-               std::int64_t low = -1, high = -1;
-               rd_kafka_get_watermark_offsets(client_.raw(), topic.c_str(), partition, &low, &high);
-               return high >= 0;
-           });
+    return is_assigned_ && std::ranges::all_of(partitions_, [this](auto const& one) { return is_read(one.first); });
+}
+
+std::string consumer::unreadable() const
+{
+    for (auto const& [where, of] : partitions_)
+        if (auto const said = unreadable_.find(where.first); said != unreadable_.end() && !is_read(where))
+            return said->second;
+    return {};
 }
 
 bool consumer::has_room() const
@@ -97,9 +107,10 @@ bool consumer::take_next(place const& where, partition& of, std::vector<ports::d
         auto const error = std::exchange(of.next, nullptr);
         std::string const why = rd_kafka_message_errstr(error.get());
         // Each partition tells it. What is out comes back each time that it is said.
-        if (is_denial(error->err) && !unreadable_.insert(where.first).second) return false;
-        if (is_denial(error->err)) throw denied{why + give("Read", "the topic " + where.first)};
-        throw kafka_error{why};
+        if (!is_denial(error->err)) throw kafka_error{why};
+        auto const [said, is_first] = unreadable_.emplace(where.first, why + give("Read", "the topic " + where.first));
+        if (!is_first) return false;
+        throw denied{said->second};
     }
     auto const offset = of.next->offset;
     if (offset < of.done.next()) throw client_lost{where.first + " has begun anew: it was made again"};

@@ -129,7 +129,10 @@ void kafka_subscription::serve()
         with_->keep();
         if (is_refused_ && with_->is_member()) greet();
         // librdkafka asks again by itself, and tells a refusal once.
-        if (!denied_.empty() && clock::now() - said_ >= denied_again_after) say_lost(denied_);
+        if (!denied_.empty() && clock::now() - said_ >= denied_again_after) {
+            auto const still = with_->unreadable();
+            say_lost(still.empty() ? denied_ : still);
+        }
         if (!with_->take(mailbox_)) wait_for_something();
     }
 }

@@ -82,10 +82,12 @@ void make_topics(client& with, std::vector<std::string> const& names, topic_shap
 
     // Kafka answers before every broker knows.
     auto const until = std::chrono::steady_clock::now() + there_within;
-    while (!missing_topics(with, names).empty())
+    while (missing = missing_topics(with, names), !missing.empty())
         if (std::chrono::steady_clock::now() > until)
-            throw kafka_error{"the topic " + missing.front() + " was made, or was there, and is not to be seen" +
-                              give("Describe", "it")};
+            throw kafka_error{"the topic " + missing.front() +
+                              " was made, or was there, and is not to be seen: a broker does not know it yet, or this "
+                              "user may not describe it" +
+                              give("Describe", "it then")};
 }
 
 }  // namespace skald::kafka_detail
