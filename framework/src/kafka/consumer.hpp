@@ -34,8 +34,8 @@ struct consumer_settings
         std::make_shared<std::set<std::pair<place, std::int64_t>>>()};
 };
 
-/// Threads: one. Every function throws kafka_error if no broker answers, client_lost after which a new one must be made,
-/// and denied where this user may not consume: it goes on asking, and is_member() says whether it may again.
+/// Threads: one. Every function throws kafka_error if no broker answers, client_lost after which a new one must be
+/// made, and denied where this user may not consume: it goes on asking, and is_member() says whether it may again.
 class consumer final : private listener
 {
 public:

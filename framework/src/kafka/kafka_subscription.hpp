@@ -44,8 +44,8 @@ private:
     core::logger& log_;
     transports::reconnect_schedule schedule_;
     std::uint64_t generation_{1};
-    // The last one was, by what its partitions hold, or as this user may not consume: the next is not known to do until it
-    // has them.
+    // The last one was, by what its partitions hold, or as this user may not consume: the next is not known to do until
+    // it has them.
     bool is_refused_{};
     std::string denied_;  // what this user may not, since then
     clock::time_point said_{};
