@@ -148,8 +148,8 @@ catch (kafka_in_part const& error) {
 }
 catch (kafka_denies const& error) {
     found.push_back({"broker", health::problem,
-                     fmt::format("Kafka answers at {}, but lets this user examine nothing: {}", settings.kafka_brokers,
-                                 error.what()),
+                     fmt::format("Kafka answers at {}, but does not let this user examine all of it: {}",
+                                 settings.kafka_brokers, error.what()),
                      "let whoever runs the cluster give it that right (`kafka-acls.sh`); what the service itself may "
                      "do is not known before"});
 }

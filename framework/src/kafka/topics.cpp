@@ -44,7 +44,9 @@ void check_made(rd_kafka_event_t const* answer)
         auto const* const why = rd_kafka_topic_result_error_string(made[i]);
         std::string const name = rd_kafka_topic_result_name(made[i]);
         throw kafka_error{"the topic " + name + " can't be made: " + (why != nullptr ? why : rd_kafka_err2str(error)) +
-                          (is_denial(error) ? give("Create", "it, or on the cluster") : "")};
+                          (is_denial(error)
+                               ? give("Create", "it, or on the cluster; or `Read`, where it is there and not seen")
+                               : "")};
     }
 }
 
