@@ -23,7 +23,7 @@ class server_setting
 public:
     server_setting(std::string name, std::string const& value) : name_{std::move(name)}
     {
-        pqxx::nontransaction{alone_}.exec("SELECT pg_advisory_lock(hashtextextended('skald.test." + name_ + "', 0))");
+        pqxx::nontransaction{alone_}.exec("SELECT pg_advisory_lock(" + lock_of(name_) + ")");
         set("SET " + name_ + " = '" + value + "'", value);
     }
     server_setting(server_setting const&) = delete;
@@ -42,6 +42,11 @@ public:
         if (std::exchange(is_set_, false)) set("RESET " + name_, {});
     }
 
+    /// Taken by whoever changes that setting, shared by those whom the change would disturb.
+    static std::string lock_of(std::string const& name)
+    {
+        return "hashtextextended('skald.test." + name + "', 0)";
+    }
     static std::string run(std::string const& sql)
     {
         pqxx::connection c{required("DATABASE_URL")};
@@ -93,6 +98,21 @@ private:
         run("SELECT pg_cancel_backend(" + pid + ")");
         return is_known && has_waited;
     }
+};
+
+/// While it lives, tests of other programs, which run beside this one, let no COMMIT wait for an absent standby: `skald
+/// doctor` would rightly report it as a problem here too.
+class no_absent_standby
+{
+public:
+    no_absent_standby()
+    {
+        pqxx::nontransaction{shared_}.exec("SELECT pg_advisory_lock_shared(" +
+                                           server_setting::lock_of("synchronous_standby_names") + ")");
+    }
+
+private:
+    pqxx::connection shared_{required("DATABASE_URL")};
 };
 
 /// How many sessions of this database wait for standbys.

@@ -1,4 +1,5 @@
 // `skald doctor` where it may not look at everything, and what it says of what it has not seen.
+#include "support/server_setting.hpp"
 #include "support/skald_command.hpp"
 
 #include <pqxx/pqxx>
@@ -48,6 +49,7 @@ TEST_CASE("skald doctor minds no search_path, and no statement_timeout that othe
 
 TEST_CASE("skald doctor names a role's own limit of connections, whoever looks, and does not blame the address for it")
 {
+    no_absent_standby const meanwhile;
     fresh_database db{"narrow"};
     REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
     auto const role = "narrow_" + random_word();

@@ -1,10 +1,12 @@
 // `skald doctor`: what it finds wrong with a database and a broker, and that it finds nothing where nothing is.
+#include "support/server_setting.hpp"
 #include "support/skald_command.hpp"
 
 using namespace skald::test;
 
 TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names what is wrong with an ill one")
 {
+    no_absent_standby const meanwhile;
     shop s;
     auto const bare = run_skald(s.orders_db, {"doctor", "--json"});
     CHECK(bare.code == 1);

@@ -1,4 +1,5 @@
 // The order example with roles that own nothing and may alter nothing: what a service needs at run time is granted.
+#include "support/server_setting.hpp"
 #include "support/shop.hpp"
 
 #include <pqxx/pqxx>
@@ -59,6 +60,7 @@ public:
 
 TEST_CASE_FIXTURE(modest_shop, "services and commands run as a role that owns nothing, and may alter nothing")
 {
+    no_absent_standby const meanwhile;
     service_process eager{program("order"), {}, {{"DATABASE_URL", as_role(orders_db)}, {"PATH", "/usr/bin:/bin"}}};
     CHECK(eager.run().code == 2);
     CHECK_MESSAGE(eager.has_logged("can't be migrated: ERROR:  permission denied for database"), eager.log());
@@ -111,6 +113,7 @@ TEST_CASE_FIXTURE(
     modest_shop,
     "skald doctor, run by the owner, names the role of a worker that lacks a right, and what gives it back")
 {
+    no_absent_standby const meanwhile;
     open();
     auto const well = skald({"doctor"}, payments_db.url());
     CHECK_MESSAGE(well.first == 0, well.second);
@@ -144,6 +147,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(modest_shop, "skald doctor says what its role may not look at, what gives it the right, and the rest")
 {
+    no_absent_standby const meanwhile;
     open();
     auto const says = [&](std::string const& text, std::string const& what) {
         CHECK_MESSAGE(text.find(what) != std::string::npos, what, ": ", text);

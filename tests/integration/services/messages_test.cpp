@@ -1,4 +1,5 @@
 // Messages that belong to no saga, to processes that are killed all the time.
+#include "support/server_setting.hpp"
 #include "support/skald_command.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -191,6 +192,7 @@ TEST_CASE("replies that the broker refuses hold up nothing else, are seen by the
 
 TEST_CASE("skald doctor looks at each message handler's queue, and at the exchanges that it is bound to")
 {
+    no_absent_standby const meanwhile;
     ledger l{1};
     auto const seen = [&](std::string const& check = "handler deposit") { return level(l.doctor().object(), check); };
     auto const well = l.doctor();

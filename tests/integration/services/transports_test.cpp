@@ -1,5 +1,6 @@
 // Services without a broker, and services that move from a broker to PostgreSQL while orders come.
 #include "support/peers_file.hpp"
+#include "support/server_setting.hpp"
 #include "support/skald_command.hpp"
 
 using namespace skald::test;
@@ -101,6 +102,7 @@ TEST_CASE("a service that is killed over and over without a broker loses nothing
 
 TEST_CASE("skald doctor says what of the inboxes is not as it should be")
 {
+    no_absent_standby const meanwhile;
     shop s;
     second_set only{s};
     only.start(s);
