@@ -4,13 +4,14 @@
 #   scripts/test.sh [PRESET] [ctest arguments...]
 #   scripts/test.sh --without LABELS     everything but the tests whose label matches
 #
-# PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs all but the forms below). With any other, such
-# as `asan` and `tsan`, the unit tests and the conformance tests of the transports run. Eight forms run alone: `kafka`
-# starts a node of Kafka and runs what needs one; `s3` the same with a server that speaks S3's API; `languages` compares
-# the SQL for participants with the C++ a million times, tests the SDKs, and runs `skald conform` on right and wrong
-# programs; `crash` builds with failpoints and runs the crash matrix, `crash_sample` half of it; `mutants` runs what must
-# fail there; `races` runs whole services under ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a
-# step that kills its worker until it is parked, and the proof that a build without failpoints has no code of them.
+# PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs all but the forms below). With
+# any other, such as `asan` and `tsan`, the unit tests (under `tsan` those that have threads) and the conformance tests
+# of the transports run. Eight forms run alone: `kafka` starts a node of Kafka and runs what needs one; `s3` the same
+# with a server that speaks S3's API; `languages` compares the SQL for participants with the C++ a million times, tests
+# the SDKs, and runs `skald conform` on right and wrong programs; `crash` builds with failpoints and runs the crash
+# matrix, `crash_sample` half of it; `mutants` runs what must fail there; `races` runs whole services under
+# ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a step that kills its
+# worker until it is parked, and the proof that a build without failpoints has no code of them.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)

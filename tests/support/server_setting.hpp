@@ -43,10 +43,7 @@ public:
     }
 
     /// Taken by whoever changes that setting, shared by those whom the change would disturb.
-    static std::string lock_of(std::string const& name)
-    {
-        return "hashtextextended('skald.test." + name + "', 0)";
-    }
+    static std::string lock_of(std::string const& name) { return "hashtextextended('skald.test." + name + "', 0)"; }
     static std::string run(std::string const& sql)
     {
         pqxx::connection c{required("DATABASE_URL")};
