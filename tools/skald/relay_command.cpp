@@ -88,11 +88,10 @@ std::string owner_name(config const& settings)
 bool wait_and_refuse_others(config const& settings, postgres::connection_options const& database,
                             worker_detail::signals const& signals, core::logger& log)
 {
-    for (bool is_news = true;; is_news = false) {
-        std::string reason;
+    for (std::string told, reason;; told = reason) {
         try {
             refuse_others(settings, database);
-            if (!is_news) log.info("relay.available", {{"source", "table"}});
+            if (!told.empty()) log.info("relay.available", {{"source", "table"}});
             return true;
         }
         catch (pqxx::broken_connection const& error) {
@@ -110,7 +109,7 @@ bool wait_and_refuse_others(config const& settings, postgres::connection_options
         catch (kafka_away const& error) {
             reason = error.what();
         }
-        if (is_news) log.warning("relay.waiting", {{"source", "table"}, {"reason", reason}});
+        if (reason != told) log.warning("relay.waiting", {{"source", "table"}, {"reason", reason}});
         if (signals.wait(std::chrono::seconds{1})) return false;
     }
 }

@@ -179,6 +179,20 @@ TEST_CASE("a relay that starts before anybody has made the schema waits for it, 
     CHECK_MESSAGE(relay.has_logged(" relay.available "), relay.log());
 }
 
+TEST_CASE("a relay that waits for one thing after the other says each")
+{
+    shop s;
+    auto variables = shop::variables(s.orders_db);
+    variables["AMQP_URL"] = "amqp://127.0.0.1:1";
+    service_process relay{SKALD_TOOL, {"relay"}, variables};
+    relay.start();
+    CHECK(wait_until([&] { return relay.has_logged(" relay.waiting "); }));
+    CHECK_FALSE(relay.has_logged("127.0.0.1:1"));
+    service_process migrate{SKALD_TOOL, {"migrate", "--service", "orders"}, variables};
+    REQUIRE(migrate.run().code == 0);
+    CHECK_MESSAGE(wait_until([&] { return relay.has_logged("127.0.0.1:1"); }), relay.log());
+}
+
 TEST_CASE("a relay logs as the workers of its service do")
 {
     shop s;
