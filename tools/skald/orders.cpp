@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 namespace skald::tools {
 namespace {
@@ -82,6 +83,13 @@ int show_what_would_be_done(admin::order_for_many const& order, output const& ou
     return 0;
 }
 
+// Some of the reasons do so themselves.
+std::string naming_its_saga(json const& one)
+{
+    auto const saga = "saga " + visible(one["key"]), why = visible(one["why"]);
+    return why.find(saga) == std::string::npos ? saga + ": " + why : why;
+}
+
 /// `failed`: why it did not come to its end. `is_lost`: because of its connection.
 int sum_up(admin::order_for_many const& order, admin::order_progress const& p, std::string const& failed, bool is_lost,
            output const& out)
@@ -89,6 +97,8 @@ int sum_up(admin::order_for_many const& order, admin::order_progress const& p, s
     auto text = fmt::format("{}: {} of {} sagas", order.action, p.done, p.matching);
     if (p.left > 0) text += fmt::format(", {} of which do not end by this", p.left);
     if (p.refused > 0) text += fmt::format(", {} refused", p.refused);
+    if (std::cmp_less(p.remains.size() + p.refusals.size(), p.left + p.refused))
+        text += fmt::format(" (named: the first {} of each)", std::max(p.remains.size(), p.refusals.size()));
     if (p.busy > 0) text += fmt::format(", {} left out: another transaction holds them", p.busy);
     auto const why = core::in_one_line(failed);
     bool const is_unknown = is_lost && p.at_hand > 0;
@@ -99,8 +109,8 @@ int sum_up(admin::order_for_many const& order, admin::order_progress const& p, s
     else if (!p.has_ended) text += "; stopped";
     if (!p.has_ended || p.busy > 0) text += ". Give it again to go on with the rest";
     if (!out.json) {
-        for (auto const& one : p.refusals) complain(visible(one["why"]));
-        for (auto const& one : p.remains) complain("saga " + visible(one["key"]) + ": " + visible(one["why"]));
+        for (auto const* list : {&p.refusals, &p.remains})
+            for (auto const& one : *list) complain(naming_its_saga(one));
     }
     json said{{"action", order.action}, {"matching", p.matching}, {"done", p.done},       {"refused_count", p.refused},
               {"busy", p.busy},         {"ended", p.has_ended},   {"refused", p.refusals}};

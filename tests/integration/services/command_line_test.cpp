@@ -211,6 +211,11 @@ TEST_CASE(
     CHECK_MESSAGE(shown.find("its message was dropped from the outbox of orders by eve as ") != std::string::npos,
                   shown);
     CHECK(s.orders_db.value("SELECT verb || ' ' || key FROM skald.audit") == "outbox drop k");
+    auto const again = run_skald(s.orders_db, {"saga", "retry", "--status", "stuck", "--reason", "gone", "--yes"});
+    CHECK(again.code == 1);
+    CHECK_MESSAGE(again.text.find("saga k: nothing of charge-payment is left to retry: its message") !=
+                      std::string::npos,
+                  again.text);
     auto const all = run_skald(s.orders_db, {"saga", "cancel", "--status", "stuck", "--reason", "gone", "--yes"});
     CHECK(all.code == 1);
     CHECK_MESSAGE(all.text.find("saga k: nothing of charge-payment is left to retry: its message") != std::string::npos,
