@@ -52,6 +52,7 @@ DECLARE
     own     text := (SELECT s.name FROM skald.service s);
     who     text := skald.actor(by);
     written timestamptz := coalesce(before, clock_timestamp());
+    is_one  boolean := with_id IS NOT NULL AND before IS NULL;  -- is no report, whatever the clock was when it was written
     kept    text;
     scopes  text[];
     of_id   bigint;
@@ -90,7 +91,7 @@ BEGIN
         WITH chosen AS MATERIALIZED (
             SELECT * FROM skald.outbox o
              WHERE coalesce(o.destination = to_destination, true) AND coalesce(o.idempotency_key = with_id, true)
-               AND coalesce(o.scope = of_scope, true) AND o.created_at < written
+               AND coalesce(o.scope = of_scope, true) AND (o.created_at < written OR is_one)
              LIMIT at_most FOR UPDATE SKIP LOCKED)
         SELECT * FROM chosen c ORDER BY c.scope, c.aggregateid, c.id
     LOOP
