@@ -239,6 +239,16 @@ TEST_CASE("DELETE of a saga of which a message was dropped is accepted, and the 
                   s.web.log.lines());
 }
 
+TEST_CASE("DELETE says in the log why it does not end its saga also where its COMMIT did not wait for the standbys")
+{
+    saga_web const s;
+    s.web.db.run("SELECT skald.drop_messages(NULL, 'k:create-order', 'gone', 'eve', true)");
+    absent_standby const standby;
+    impatient_operator const cuts{s.web.db.one("SELECT current_database()")};
+    CHECK(s.ask("DELETE", "/sagas/k").status == 503);
+    CHECK_MESSAGE(s.web.log.has("saga.cancel_left key=k"), s.web.log.lines());
+}
+
 TEST_CASE("DELETE after the pivot, of a saga that compensates already, or that ended, is 409 with the reason")
 {
     struct row

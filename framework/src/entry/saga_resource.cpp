@@ -89,11 +89,11 @@ http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_
         return c.warning().empty() ? answer(has_ended(*saga) ? 200 : 202, *saga) : in_doubt(id, c.warning());
     }
     auto const done = admin::issue(c, {"cancel", id, "cancelled over HTTP", "a client over HTTP"});
+    if (done.contains("left"))  // first: who asks again is not told by the log
+        log_.warning("saga.cancel_left", {{"key", id.key}, {"left", done["left"].get<std::string>()}});
     if (!c.warning().empty()) return in_doubt(id, c.warning());
     auto const now = admin::find_saga(c, id).value_or(*saga);
     if (done.contains("refused")) return http::problem(http::problem_type::not_cancellable, why_not_cancelled(now));
-    if (done.contains("left"))
-        log_.warning("saga.cancel_left", {{"key", id.key}, {"left", done["left"].get<std::string>()}});
     wake_();
     return answer(202, now);
 }
