@@ -112,7 +112,15 @@ catch (kafka_detail::kafka_error const& error) {
 
 std::int64_t waiting_in_kafka(config const& settings, std::string const& service)
 {
-    return waiting_in(look_into_kafka(settings, {service}));
+    auto const seen = look_into_kafka(settings, {service});
+    for (auto const& one : seen.topics) {
+        if (one.partitions == 0)
+            throw kafka_away{"Kafka has no topic `" + one.name +
+                             "`, or this user may not describe it: it needs `Describe` on it (docs/kafka.md, "
+                             "\"Rights\")"};
+        if (one.leaderless > 0) throw kafka_away{"a partition of `" + one.name + "` has no leader"};
+    }
+    return waiting_in(seen);
 }
 
 std::string foreign_in_kafka(config const& settings, postgres::ownership const& owner)
@@ -147,6 +155,8 @@ catch (kafka_in_part const& error) {
          "then requests are accepted and messages wait"});
 }
 catch (kafka_denies const& error) {
+    if (at_broker.owner.service.empty())  // and so no group's
+        return found.push_back({"broker", health::ok, "Kafka answers at " + settings.kafka_brokers, ""});
     found.push_back({"broker", health::problem,
                      fmt::format("Kafka answers at {}, but does not let this user examine all of it: {}",
                                  settings.kafka_brokers, error.what()),

@@ -1,4 +1,8 @@
 // A service over Kafka as its operator meets it: topics are made by command, and doctor says what is wrong with them.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -72,6 +76,11 @@ TEST_CASE("a service that may make no topics starts after `skald migrate --topic
     auto const missing = run_skald(variables, {"doctor", "--json"});
     CHECK(missing.code == 1);
     CHECK_MESSAGE(missing.check(topic).find("run `skald migrate --topics`") != std::string::npos, missing.text);
+    auto const list = std::filesystem::temp_directory_path() / payments.name();
+    std::ofstream{list} << "payments=" << payments.url() << '\n';
+    auto const unseen = run_skald(variables, {"audit", "--databases", list});
+    CHECK_MESSAGE(unseen.says("the queue of payments can't be seen: Kafka has no topic `skald.payments`"), unseen.text);
+    std::filesystem::remove(list);
 
     auto const made = run_skald(variables, {"migrate", "--topics", "--service", "payments"});
     CHECK_MESSAGE(made.code == 0, made.text);
@@ -161,6 +170,17 @@ TEST_CASE("doctor says of a Kafka of which a broker is away that this is so, and
     CHECK_MESSAGE(broker.starts_with("problem: Kafka answers at " + cluster.brokers() + ", but"), doctor.text);
     CHECK_MESSAGE(broker.find("ask again in a minute") != std::string::npos, broker);
     CHECK_MESSAGE(broker.find("SKALD_KAFKA_BROKERS") == std::string::npos, broker);
+}
+
+TEST_CASE("doctor asks nothing of the group of a service that the database does not name")
+{
+    fresh_database payments{"payments"};
+    kafka_double guarded{{"skald.payments"}};
+    constexpr std::int16_t find_coordinator = 10;
+    guarded.deny(find_coordinator, RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED);
+    auto const variables = over_kafka(payments, {{"SKALD_KAFKA_BROKERS", guarded.brokers()}});
+    auto const doctor = run_skald(variables, {"doctor", "--json"});
+    CHECK_MESSAGE(doctor.check("broker").starts_with("ok: Kafka answers at " + guarded.brokers()), doctor.text);
 }
 
 TEST_CASE("commands that Kafka has no form of say what to do instead, and a Kafka that is away is said")
