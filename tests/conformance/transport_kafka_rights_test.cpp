@@ -154,10 +154,12 @@ TEST_CASE("a message to a topic that this user may not write to is barred, with 
     f.deny(produce, denied_topic);
     auto const publisher = f.transport.open_publisher();
     REQUIRE(publisher->available());
-    auto const receipts = publish(*publisher, batch({message_for("payments")}));
-    CHECK(receipts[0].status == ports::publish_status::barred);
-    CHECK_MESSAGE(receipts[0].reason.find("give this user `Write` on that topic") != std::string::npos,
-                  receipts[0].reason);
+    for (int i = 0; i < 3; ++i) {  // the next ones are not even sent
+        auto const receipts = publish(*publisher, batch({message_for("payments")}));
+        CHECK(receipts[0].status == ports::publish_status::barred);
+        CHECK_MESSAGE(receipts[0].reason.find("give this user `Write` on that topic") != std::string::npos,
+                      receipts[0].reason);
+    }
 }
 
 TEST_CASE("an inspection by who may not describe the group says which right to give")

@@ -4,6 +4,7 @@
 #include "core/foreign_message.hpp"
 #include "kafka/record.hpp"
 #include "kafka/relied_on.hpp"
+#include "kafka/rights.hpp"
 #include "transports/message_limits.hpp"
 
 #include <skald/errors.hpp>
@@ -263,7 +264,9 @@ void kafka_publisher::send_one(ports::outgoing const& one, clock::time_point unt
             return;
         }
         if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL) {
-            receipts_.push_back({one.row, publish_status::nacked, why_not_sent(to, error)});
+            // For a moment after a topic has refused one, the client itself refuses the others.
+            auto const status = is_denial(error) ? publish_status::barred : publish_status::nacked;
+            receipts_.push_back({one.row, status, why_not_sent(to, error)});
             return;
         }
         wait_until(std::min(until, clock::now() + 100ms));
