@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <thread>
 
 namespace skald::kafka_detail {
 namespace {
@@ -84,12 +85,14 @@ void make_topics(client& with, std::vector<std::string> const& names, topic_shap
 
     // Kafka answers before every broker knows.
     auto const until = std::chrono::steady_clock::now() + there_within;
-    while (missing = missing_topics(with, names), !missing.empty())
+    while (missing = missing_topics(with, names), !missing.empty()) {
         if (std::chrono::steady_clock::now() > until)
             throw kafka_error{"the topic " + missing.front() +
                               " was made, or was there, and is not to be seen: a broker does not know it yet, or this "
                               "user may not describe it" +
                               give("Describe", "it then")};
+        std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    }
 }
 
 }  // namespace skald::kafka_detail
