@@ -292,7 +292,7 @@ void consumer::keep()
     say_what_is_denied();
     auto const missing = client_.take_missing();
     if (knows_topics && routes_.is_own(missing.substr(0, missing.find(' ')))) throw client_lost{missing};
-    if (!unreadable_.empty() && is_member()) unreadable_.clear();
+    if (is_assigned_) std::erase_if(unreadable_, [this](auto const& one) { return is_read_whole(one.first); });
     auto const now = clock::now();
     if (leaving_ && (is_drained() || now >= leave_until_)) leave();
     // Not before it has joined: who unsubscribes then never hears of it, and the end waits for that.

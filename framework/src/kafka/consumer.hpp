@@ -50,7 +50,7 @@ public:
     /// The group has answered: this process has what partitions it is to have, and is let read them.
     bool is_member() const;
 
-    /// What was said of a topic that this user still may not read; empty: of none.
+    /// What was said of the topics that this user still may not read; empty: of none.
     std::string unreadable() const;
 
     /// What was out comes again, under another generation: no broker answers, and others may have it meanwhile.
@@ -113,6 +113,7 @@ private:
     void open(rd_kafka_topic_partition_t& one);
     void say_what_is_denied();
     bool is_read(place const& where) const;
+    bool is_read_whole(std::string const& topic) const;
     void ask_for_missing(place const& where, std::int64_t from, std::int64_t to);
     void say_what_was_deleted(rd_kafka_topic_partition_t const& one, std::int64_t low);
     [[noreturn]] void refuse_to_guess(place const& met);

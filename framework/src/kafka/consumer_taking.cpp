@@ -27,12 +27,18 @@ bool consumer::is_member() const
     return is_assigned_ && std::ranges::all_of(partitions_, [this](auto const& one) { return is_read(one.first); });
 }
 
+bool consumer::is_read_whole(std::string const& topic) const
+{
+    return std::ranges::all_of(partitions_,
+                               [&](auto const& one) { return one.first.first != topic || is_read(one.first); });
+}
+
 std::string consumer::unreadable() const
 {
-    for (auto const& [where, of] : partitions_)
-        if (auto const said = unreadable_.find(where.first); said != unreadable_.end() && !is_read(where))
-            return said->second;
-    return {};
+    std::string all;
+    for (auto const& [topic, why] : unreadable_)
+        if (!is_read_whole(topic)) all += (all.empty() ? "" : "; ") + why;
+    return all;
 }
 
 bool consumer::has_room() const
