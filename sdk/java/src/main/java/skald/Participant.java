@@ -18,17 +18,12 @@ import com.rabbitmq.client.ConnectionFactory;
 import com.rabbitmq.client.Delivery;
 import java.io.IOException;
 import java.lang.System.Logger.Level;
-import java.net.URI;
-import java.net.URLDecoder;
-import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
-import java.sql.DriverManager;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.sql.SQLWarning;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
@@ -39,8 +34,6 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
  * and the message to the next step. docs/languages.md has an example. Set what differs, and add the steps, before connect() or run(). */
@@ -55,7 +48,6 @@ public final class Participant implements AutoCloseable {
     private static final System.Logger log = System.getLogger("skald");
     private static final Set<String> contention = Set.of("40001", "40P01", "55P03");
     private static final Set<String> wrong = Set.of("", "P0001", "22023", "3F000", "42883", "42501"); // a URL, the database or the steps
-    private static final Pattern libpq = Pattern.compile("(?:jdbc:)?postgres(?:ql)?://(?:(?<user>[^:@/]*)(?::(?<password>[^@/]*))?@)?(?<rest>.+)");
     private static final int contendedMax = 50, lostMax = 5; // in a row, before they count as an attempt of the step
 
     public String databaseUrl = System.getenv("DATABASE_URL"), amqpUrl = System.getenv("AMQP_URL");
@@ -181,7 +173,7 @@ public final class Participant implements AutoCloseable {
     /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again; at the start, what is wrong is thrown. */
     public void run() throws Exception {
         for (String name : List.of("TERM", "INT")) sun.misc.Signal.handle(new sun.misc.Signal(name), signal -> stopped.complete(null));
-        ConnectionFactory brokers = brokers();
+        ConnectionFactory brokers = Servers.broker(amqpUrl);
         while (!stopped.isDone()) {
             try {
                 consume(brokers);
@@ -196,21 +188,6 @@ public final class Participant implements AutoCloseable {
 
     @Override public void close() throws SQLException {
         for (Connection connection; (connection = idle.poll()) != null;) connection.close();
-    }
-
-    private ConnectionFactory brokers() {
-        ConnectionFactory made = new ConnectionFactory();
-        made.setAutomaticRecoveryEnabled(false);
-        try {
-            URI url = new URI(String.valueOf(amqpUrl));
-            made.setUri(url);
-            // Of a host that can't be read, the library says nothing, and takes localhost.
-            if (amqpUrl.matches("amqps?://.+") && (url.getHost() != null || url.getRawAuthority() == null)) return made;
-        } catch (Exception unread) {
-            // It may quote the password.
-        }
-        throw new IllegalArgumentException("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: a password's @, : and /"
-            + " are written %40, %3A, %2F, and a host has no _");
     }
 
     private void consume(ConnectionFactory factory) throws Exception {
@@ -300,17 +277,7 @@ public final class Participant implements AutoCloseable {
     public Connection open() throws SQLException {
         Connection connection = idle.poll();
         if (connection != null && !connection.isClosed()) return connection;
-        Matcher read = libpq.matcher(String.valueOf(databaseUrl));
-        if (!read.matches()) throw new IllegalArgumentException("DATABASE_URL is not postgresql://HOST/DATABASE");
-        Properties settings = new Properties();
-        for (String name : List.of("user", "password"))
-            if (read.group(name) != null) settings.put(name, URLDecoder.decode(read.group(name).replace("+", "%2B"), StandardCharsets.UTF_8));
-        settings.putAll(Map.of("ApplicationName", "skald/" + service, "tcpKeepAlive", "true", "socketTimeout", "45", "targetServerType", "primary",
-            "options", "-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"
-            + " -c default_transaction_isolation=read\\ committed"));
-        connection = DriverManager.getConnection("jdbc:postgresql://" + read.group("rest"), settings);
-        connection.setAutoCommit(false);
-        return connection;
+        return Servers.database(databaseUrl, service);
     }
 
     /** Undoes what is open. False if the connection is lost. */

@@ -1,0 +1,50 @@
+package skald;
+
+import com.rabbitmq.client.ConnectionFactory;
+import java.net.URI;
+import java.net.URLDecoder;
+import java.nio.charset.StandardCharsets;
+import java.sql.Connection;
+import java.sql.DriverManager;
+import java.sql.SQLException;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** What AMQP_URL and DATABASE_URL name. */
+final class Servers {
+    private static final Pattern libpq = Pattern.compile("(?:jdbc:)?postgres(?:ql)?://(?:(?<user>[^:@/]*)(?::(?<password>[^@/]*))?@)?(?<rest>.+)");
+
+    private Servers() {}
+
+    static ConnectionFactory broker(String named) {
+        ConnectionFactory made = new ConnectionFactory();
+        made.setAutomaticRecoveryEnabled(false);
+        try {
+            URI url = new URI(String.valueOf(named));
+            made.setUri(url);
+            // Of a host that can't be read, the library says nothing, and takes localhost.
+            if (named.matches("amqps?://.+") && (url.getHost() != null || url.getRawAuthority() == null)) return made;
+        } catch (Exception unread) {
+            // It may quote the password.
+        }
+        throw new IllegalArgumentException("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: a password's @, : and /"
+            + " are written %40, %3A, %2F, and a host has no _");
+    }
+
+    static Connection database(String named, String service) throws SQLException {
+        Matcher read = libpq.matcher(String.valueOf(named));
+        if (!read.matches()) throw new IllegalArgumentException("DATABASE_URL is not postgresql://HOST/DATABASE");
+        Properties settings = new Properties();
+        for (String name : List.of("user", "password"))
+            if (read.group(name) != null) settings.put(name, URLDecoder.decode(read.group(name).replace("+", "%2B"), StandardCharsets.UTF_8));
+        settings.putAll(Map.of("ApplicationName", "skald/" + service, "tcpKeepAlive", "true", "socketTimeout", "45", "targetServerType", "primary",
+            "options", "-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"
+            + " -c default_transaction_isolation=read\\ committed"));
+        Connection made = DriverManager.getConnection("jdbc:postgresql://" + read.group("rest"), settings);
+        made.setAutoCommit(false);
+        return made;
+    }
+}
