@@ -1,0 +1,59 @@
+package skald;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.nio.file.Path;
+import java.security.KeyStore;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import javax.net.ssl.KeyManagerFactory;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What the URLs name. */
+class ServersTest {
+    /** With a new certificate for the host, which it has and trusts. */
+    private static SSLContext certified(Path directory, String host) throws Exception {
+        Path file = directory.resolve(host);
+        assertEquals(0, new ProcessBuilder(System.getProperty("java.home") + "/bin/keytool", "-genkeypair", "-keyalg", "EC", "-dname", "CN=" + host,
+            "-ext", "SAN=dns:" + host, "-keystore", file.toString(), "-storepass", "secret").start().waitFor());
+        KeyStore store = KeyStore.getInstance(file.toFile(), "secret".toCharArray());
+        var keys = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
+        keys.init(store, "secret".toCharArray());
+        var trusted = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+        trusted.init(store);
+        SSLContext made = SSLContext.getInstance("TLS");
+        made.init(keys.getKeyManagers(), trusted.getTrustManagers(), null);
+        return made;
+    }
+
+    /** Whether a participant that trusts so says anything to a broker with that certificate. */
+    private static boolean isTold(SSLContext broker, SSLContext trusts) throws Exception {
+        SSLContext usual = SSLContext.getDefault();
+        SSLContext.setDefault(trusts);
+        try (var listening = broker.getServerSocketFactory().createServerSocket(0, 1, InetAddress.getByName("localhost"))) {
+            var told = CompletableFuture.supplyAsync(() -> {
+                try (var socket = listening.accept()) {
+                    return socket.getInputStream().read() >= 0;
+                } catch (IOException refused) {
+                    return false;
+                }
+            });
+            assertThrows(IOException.class, () -> Servers.broker("amqps://u:cret@localhost:" + listening.getLocalPort()).newConnection());
+            return told.join();
+        } finally {
+            SSLContext.setDefault(usual);
+        }
+    }
+
+    @Test
+    void aBrokerWhoseCertificateIsNotValidGetsNoPassword(@TempDir Path directory) throws Exception {
+        SSLContext right = certified(directory, "localhost"), other = certified(directory, "other.example");
+        assertEquals(List.of(true, false, false), List.of(isTold(right, right), isTold(right, SSLContext.getDefault()), isTold(other, other)));
+    }
+}
