@@ -14,10 +14,13 @@ import java.util.Properties;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.net.ssl.SSLContext;
+import org.postgresql.Driver;
 
 /** What AMQP_URL and DATABASE_URL name. */
 final class Servers {
-    private static final Pattern libpq = Pattern.compile("(?:jdbc:)?postgres(?:ql)?://(?:(?<user>[^:@/]*)(?::(?<password>[^@/]*))?@)?(?<rest>.+)");
+    private static final String host = "(?:\\[[^]@/?]*]|[^@/?:,]*)(?::[0-9]{1,5})?";
+    private static final Pattern libpq = Pattern.compile("(?s)(?!.*%(?!\\p{XDigit}{2}))(?:jdbc:)?postgres(?:ql)?://(?:(?<user>[^:@/]*)"
+        + "(?::(?<password>[^@/]*))?@)?(?<rest>" + host + "(?:," + host + ")*/[^@/?]*(?:\\?.*)?)");
 
     private Servers() {}
 
@@ -47,7 +50,9 @@ final class Servers {
 
     static Connection database(String named, String service) throws SQLException {
         Matcher read = libpq.matcher(String.valueOf(named));
-        if (!read.matches()) throw new IllegalArgumentException("DATABASE_URL is not postgresql://HOST/DATABASE");
+        // The driver quotes what it can't read, with the password.
+        if (!read.matches() || Driver.parseURL("jdbc:postgresql://" + read.group("rest"), null) == null) throw new IllegalArgumentException(
+            "DATABASE_URL is not postgresql://USER:PASSWORD@HOST:PORT/DATABASE: a password's %, @ and / are written %25, %40, %2F");
         Properties settings = new Properties();
         for (String name : List.of("user", "password"))
             if (read.group(name) != null) settings.put(name, URLDecoder.decode(read.group(name).replace("+", "%2B"), StandardCharsets.UTF_8));

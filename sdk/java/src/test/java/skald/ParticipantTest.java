@@ -289,6 +289,19 @@ class ParticipantTest extends Shop {
     }
 
     @Test
+    void anAddressThatIsNoDatabasesIsRefusedWithoutItsPassword() {
+        Participant none = new Participant("payments");
+        for (String address : List.of("host=localhost password=cret", "postgresql://u:se/cret@localhost/db", "postgresql://u:se@cret@localhost/db",
+            "postgresql://u:%cret@localhost/db", "postgresql://u:cret/db", "postgresql://localhost:x/db?password=cret", "postgresql://u:cret@localhost",
+            "postgresql://localhost/db?password=%cret", "postgresql://u:99999/cret@localhost/db", "postgresql://u:cret@localhost:99999/db")) {
+            none.databaseUrl = address;
+            var error = assertTimeoutPreemptively(Duration.ofSeconds(30), () -> assertThrows(IllegalArgumentException.class, none::run), address);
+            assertTrue(error.getMessage().startsWith("DATABASE_URL is not") && error.getCause() == null, error.toString());
+            assertFalse((error.getMessage() + logged).contains("cret"), error.toString());
+        }
+    }
+
+    @Test
     void mistakesAreSaidAtTheStart() throws Exception {
         Participant wrong = made("orders"), negative = made("payments");
         negative.pivot("order", "ship", Order.class, (ctx, order) -> {}, new Options().firstWait(Duration.ofMillis(-1)));

@@ -26,6 +26,7 @@ import java.util.UUID;
 import java.util.logging.Handler;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
+import java.util.logging.SimpleFormatter;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -47,7 +48,7 @@ abstract class Shop {
     final List<String> logged = Collections.synchronizedList(new ArrayList<>());
     final Handler listener = new Handler() {
         @Override public void publish(LogRecord record) {
-            StringWriter printed = new StringWriter().append(record.getMessage());
+            StringWriter printed = new StringWriter().append(new SimpleFormatter().formatMessage(record));
             if (record.getThrown() != null) record.getThrown().printStackTrace(new PrintWriter(printed.append("\n")));
             logged.add(printed.toString());
         }
@@ -88,7 +89,7 @@ abstract class Shop {
 
     @BeforeEach
     void open() throws Exception {
-        Logger.getLogger("skald").addHandler(listener);
+        Logger.getLogger("").addHandler(listener);
         execute("DROP TABLE IF EXISTS wallet; CREATE TABLE wallet (cents int CHECK (cents >= 0)); INSERT INTO wallet VALUES (100)");
         for (String table : List.of("idempotency", "outbox", "parked", "hosted", "hosted_version")) execute("DELETE FROM skald." + table);
         shop = made("payments").compensatable("order", "charge", Order.class, (ctx, order) -> {
@@ -115,7 +116,7 @@ abstract class Shop {
 
     @AfterEach
     void close() throws Exception {
-        Logger.getLogger("skald").removeHandler(listener);
+        Logger.getLogger("").removeHandler(listener);
         shop.close();
     }
 
