@@ -3,6 +3,7 @@ package skald;
 import com.rabbitmq.client.ConnectionFactory;
 import java.net.URI;
 import java.net.URLDecoder;
+import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.security.NoSuchAlgorithmException;
 import java.sql.Connection;
@@ -19,8 +20,8 @@ import org.postgresql.Driver;
 /** What AMQP_URL and DATABASE_URL name. */
 final class Servers {
     private static final String host = "(?:\\[[^]@/?]*]|[^@/?:,]*)(?::[0-9]{1,5})?";
-    private static final Pattern libpq = Pattern.compile("(?s)(?!.*%(?!\\p{XDigit}{2}))(?:jdbc:)?postgres(?:ql)?://(?:(?<user>[^:@/]*)"
-        + "(?::(?<password>[^@/]*))?@)?(?<rest>" + host + "(?:," + host + ")*/[^@/?]*(?:\\?.*)?)");
+    private static final Pattern libpq = Pattern.compile("(?s)(?!.*%(?!\\p{XDigit}{2}))(?:jdbc:)?postgres(?:ql)?://"
+        + "(?:(?<user>[^:@/]*)(?::(?<password>[^@/]*))?@)?(?<rest>" + host + "(?:," + host + ")*/[^@/?]*(?:\\?.*)?)");
 
     private Servers() {}
 
@@ -44,22 +45,29 @@ final class Servers {
         } catch (Exception unread) {
             // It may quote the password.
         }
-        throw new IllegalArgumentException("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: a password's @, : and /"
-            + " are written %40, %3A, %2F, and a host has no _");
+        throw new IllegalArgumentException("AMQP_URL is not the URL of a broker, such as"
+            + " amqp://user:password@host:5672/vhost: a password's @, : and / are written %40, %3A, %2F,"
+            + " and a host has no _");
     }
 
     static Connection database(String named, String service) throws SQLException {
         Matcher read = libpq.matcher(String.valueOf(named));
         // The driver quotes what it can't read, with the password.
-        if (!read.matches() || Driver.parseURL("jdbc:postgresql://" + read.group("rest"), null) == null) throw new IllegalArgumentException(
-            "DATABASE_URL is not postgresql://USER:PASSWORD@HOST:PORT/DATABASE: a password's %, @ and / are written %25, %40, %2F");
-        Properties settings = new Properties();
-        for (String name : List.of("user", "password"))
-            if (read.group(name) != null) settings.put(name, URLDecoder.decode(read.group(name).replace("+", "%2B"), StandardCharsets.UTF_8));
-        settings.putAll(Map.of("ApplicationName", "skald/" + service, "tcpKeepAlive", "true", "socketTimeout", "45", "targetServerType", "primary",
-            "options", "-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"
-            + " -c default_transaction_isolation=read\\ committed"));
-        Connection made = DriverManager.getConnection("jdbc:postgresql://" + read.group("rest"), settings);
+        String url = read.matches() ? "jdbc:postgresql://" + read.group("rest") : "";
+        Properties parsed = Driver.parseURL(url, new Properties()), settings = new Properties();
+        if (parsed == null) throw new IllegalArgumentException("DATABASE_URL is not"
+            + " postgresql://USER:PASSWORD@HOST:PORT/DATABASE: a password's %, @ and / are written %25, %40, %2F");
+        for (String name : List.of("user", "password")) {
+            String part = read.group(name);
+            if (part != null) settings.put(name, URLDecoder.decode(part.replace("+", "%2B"), StandardCharsets.UTF_8));
+        }
+        settings.putAll(Map.of("ApplicationName", "skald/" + service, "tcpKeepAlive", "true", "socketTimeout", "45",
+            "targetServerType", "primary"));
+        // In the URL, which takes precedence: there it may have some of its own.
+        String options = parsed.getProperty("options", "") + " -c lock_timeout=5000 -c statement_timeout=30000"
+            + " -c idle_in_transaction_session_timeout=30000 -c default_transaction_isolation=read\\ committed";
+        Connection made = DriverManager.getConnection(url + (url.contains("?") ? "&" : "?") + "options="
+            + URLEncoder.encode(options, StandardCharsets.UTF_8), settings);
         made.setAutoCommit(false);
         return made;
     }

@@ -181,6 +181,19 @@ class ParticipantTest extends Shop {
     }
 
     @Test
+    void whatTheOptionsOfAUrlSetGoesBeforeSkaldsOwn() throws Exception {
+        shop.databaseUrl = url + "?options=-c%20search_path%3Dshop%20-c%20lock_timeout%3D9"
+            + "%20-c%20default_transaction_isolation%3Dserializable";
+        shop.close();
+        try (Connection c = shop.open()) {
+            assertEquals("shop 5s 30s 30s read committed", Participant.query(c, "SELECT concat_ws(' ',"
+                + " current_setting('search_path'), current_setting('lock_timeout'),"
+                + " current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),"
+                + " current_setting('transaction_isolation'))"));
+        }
+    }
+
+    @Test
     void whatCanNeverRunIsParkedWithTheReason() throws Exception {
         acts.addAll(List.of(thrown(new Malformed("no customer")), statement("COMMIT"), statement("ROLLBACK"), (ctx, order) -> ctx.connection().commit(),
             (ctx, order) -> ctx.connection().rollback()));
@@ -291,11 +304,13 @@ class ParticipantTest extends Shop {
     @Test
     void anAddressThatIsNoDatabasesIsRefusedWithoutItsPassword() {
         Participant none = new Participant("payments");
-        for (String address : List.of("host=localhost password=cret", "postgresql://u:se/cret@localhost/db", "postgresql://u:se@cret@localhost/db",
-            "postgresql://u:%cret@localhost/db", "postgresql://u:cret/db", "postgresql://localhost:x/db?password=cret", "postgresql://u:cret@localhost",
-            "postgresql://localhost/db?password=%cret", "postgresql://u:99999/cret@localhost/db", "postgresql://u:cret@localhost:99999/db")) {
+        for (String address : List.of("host=localhost password=cret", "postgresql://u:se/cret@localhost/db",
+            "postgresql://u:se@cret@localhost/db", "postgresql://u:%cret@localhost/db", "postgresql://u:cret/db",
+            "postgresql://u:cret@localhost", "postgresql://u:cret@localhost:99999/db",
+            "postgresql://u:9/cret@localhost/db", "postgresql://localhost:x/db?password=cret", "postgresql://localhost/db?password=%cret")) {
             none.databaseUrl = address;
-            var error = assertTimeoutPreemptively(Duration.ofSeconds(30), () -> assertThrows(IllegalArgumentException.class, none::run), address);
+            var error = assertTimeoutPreemptively(Duration.ofSeconds(30),
+                () -> assertThrows(IllegalArgumentException.class, none::run), address);
             assertTrue(error.getMessage().startsWith("DATABASE_URL is not") && error.getCause() == null, error.toString());
             assertFalse((error.getMessage() + logged).contains("cret"), error.toString());
         }

@@ -20,8 +20,9 @@ class ServersTest {
     /** With a new certificate for the host, which it has and trusts. */
     private static SSLContext certified(Path directory, String host) throws Exception {
         Path file = directory.resolve(host);
-        assertEquals(0, new ProcessBuilder(System.getProperty("java.home") + "/bin/keytool", "-genkeypair", "-keyalg", "EC", "-dname", "CN=" + host,
-            "-ext", "SAN=dns:" + host, "-keystore", file.toString(), "-storepass", "secret").start().waitFor());
+        assertEquals(0, new ProcessBuilder(System.getProperty("java.home") + "/bin/keytool", "-genkeypair", "-keyalg",
+            "EC", "-dname", "CN=" + host, "-ext", "SAN=dns:" + host, "-keystore", file.toString(), "-storepass", "secret")
+            .start().waitFor());
         KeyStore store = KeyStore.getInstance(file.toFile(), "secret".toCharArray());
         var keys = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
         keys.init(store, "secret".toCharArray());
@@ -36,7 +37,8 @@ class ServersTest {
     private static boolean isTold(SSLContext broker, SSLContext trusts) throws Exception {
         SSLContext usual = SSLContext.getDefault();
         SSLContext.setDefault(trusts);
-        try (var listening = broker.getServerSocketFactory().createServerSocket(0, 1, InetAddress.getByName("localhost"))) {
+        InetAddress here = InetAddress.getByName("localhost");
+        try (var listening = broker.getServerSocketFactory().createServerSocket(0, 1, here)) {
             var told = CompletableFuture.supplyAsync(() -> {
                 try (var socket = listening.accept()) {
                     return socket.getInputStream().read() >= 0;
@@ -44,7 +46,8 @@ class ServersTest {
                     return false;
                 }
             });
-            assertThrows(IOException.class, () -> Servers.broker("amqps://u:cret@localhost:" + listening.getLocalPort()).newConnection());
+            var participant = Servers.broker("amqps://u:cret@localhost:" + listening.getLocalPort());
+            assertThrows(IOException.class, participant::newConnection);
             return told.join();
         } finally {
             SSLContext.setDefault(usual);
@@ -54,6 +57,7 @@ class ServersTest {
     @Test
     void aBrokerWhoseCertificateIsNotValidGetsNoPassword(@TempDir Path directory) throws Exception {
         SSLContext right = certified(directory, "localhost"), other = certified(directory, "other.example");
-        assertEquals(List.of(true, false, false), List.of(isTold(right, right), isTold(right, SSLContext.getDefault()), isTold(other, other)));
+        assertEquals(List.of(true, false, false),
+            List.of(isTold(right, right), isTold(right, SSLContext.getDefault()), isTold(other, other)));
     }
 }
