@@ -151,7 +151,7 @@ func TestSignaturesThatAreRequiredAreRefusedAtTheStart(t *testing.T) {
 	p := New("payments")
 	p.DatabaseURL, p.AMQPURL = "none", "amqp://localhost"
 	for signatures, words := range map[string]string{"require": "SKALD_SIGNATURES=require: this SDK does not verify",
-		"required": "=required: this SDK", "sign": "cannot parse `none`", "off": "cannot parse `none`"} {
+		"required": "=required: this SDK", "sign": "DATABASE_URL is not", "off": "DATABASE_URL is not"} {
 		t.Setenv("SKALD_SIGNATURES", signatures)
 		if err := p.Run(ctx); err == nil || !strings.Contains(err.Error(), words) {
 			t.Error(signatures, err)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log"
 	"math/rand"
-	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -21,7 +20,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
@@ -140,19 +138,9 @@ func (p *Participant) Connect(ctx context.Context) error {
 	} else if set := os.Getenv("SKALD_SIGNATURES"); set != "" && set != "off" && set != "sign" {
 		return fmt.Errorf("SKALD_SIGNATURES=%s: this SDK does not verify signatures: let a C++ service run these steps, or unset it", set)
 	} else if p.Pool == nil {
-		config, err := pgxpool.ParseConfig(p.DatabaseURL)
+		config, err := p.config()
 		if err != nil {
 			return err
-		}
-		config.ConnConfig.DialFunc = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 5 * time.Second}).DialContext
-		config.ConnConfig.OnNotice = p.noticed
-		// What a step registers with the driver is its own: not Skald's, nor the next one's.
-		config.BeforeAcquire = func(_ context.Context, c *pgx.Conn) bool { *c.TypeMap() = *pgtype.NewMap(); return true }
-		config.MaxConns = int32(p.Lanes) + 1 // and one for what the broker has given up
-		config.ConnConfig.RuntimeParams["application_name"] = "skald/" + p.Service
-		config.ConnConfig.RuntimeParams["options"] += " -c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000"
-		if !strings.Contains(p.DatabaseURL, "target_session_attrs") { // it does not say which of its nodes
-			config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 		}
 		if p.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 			return err

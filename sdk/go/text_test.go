@@ -21,3 +21,21 @@ func TestAnAddressThatIsNoBrokersIsRefusedWithoutItsPassword(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAddressThatIsNoDatabasesIsRefusedWithoutItsPassword(t *testing.T) {
+	for _, address := range []string{"none", "postgresql://u:se/cret@localhost/db", "postgresql://u:%cret@localhost/db",
+		"postgresql://u:cr et@local host/cret", "postgresql://u:cret", "postgresql://localhost:0/db?password=cret",
+		"postgresql://localhost/db?password=cret&sslmode=x", "host=localhost port=x password = cret",
+		"postgresql://localhost/db?password=cret&pool_max_conns=x"} {
+		p := New("payments")
+		p.DatabaseURL = address
+		if err := p.Run(ctx); err == nil || !strings.HasPrefix(err.Error(), "DATABASE_URL is not") || strings.Contains(err.Error(), "cret") {
+			t.Error(address, err)
+		}
+	}
+	p := New("payments")
+	p.DatabaseURL = "postgresql://u:cret@localhost/db?sslmode=verify-full&sslrootcert=/none"
+	if err := p.Connect(ctx); err == nil || err.Error() != "DATABASE_URL: open /none: no such file or directory" {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,39 @@
+package skald
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// config is what DATABASE_URL names, as steps need it.
+func (p *Participant) config() (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(p.DatabaseURL)
+	if file := (&fs.PathError{}); errors.As(err, &file) {
+		return nil, fmt.Errorf("DATABASE_URL: %w", file)
+	} else if err != nil { // it may quote the password
+		return nil, errors.New("DATABASE_URL is not the URL of a database, such as postgresql://user:password@host:5432/database, " +
+			"or has a setting that is none: a password's %, @, : and / are written %25, %40, %3A, %2F")
+	}
+	config.ConnConfig.DialFunc = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 5 * time.Second}).DialContext
+	config.ConnConfig.OnNotice = p.noticed
+	// What a step registers with the driver is its own: not Skald's, nor the next one's.
+	config.BeforeAcquire = func(_ context.Context, c *pgx.Conn) bool { *c.TypeMap() = *pgtype.NewMap(); return true }
+	config.MaxConns = int32(p.Lanes) + 1 // and one for what the broker has given up
+	config.ConnConfig.RuntimeParams["application_name"] = "skald/" + p.Service
+	config.ConnConfig.RuntimeParams["options"] += " -c lock_timeout=5000 -c statement_timeout=30000" +
+		" -c idle_in_transaction_session_timeout=30000"
+	if !strings.Contains(p.DatabaseURL, "target_session_attrs") { // it does not say which of its nodes
+		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	return config, nil
+}
