@@ -154,17 +154,22 @@ func (p *Participant) Connect(ctx context.Context) error {
 // itself writes, or if it was to be run again when the context had ended, and nothing has happened; or if a failover may lose what has.
 func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool) (event string, err error) {
 	m.Body = append([]byte{}, m.Body...) // not NULL
-	for tries := 1; ; tries++ {
+	for contended, lost := 0, 0; ; {
 		refused := &pgconn.PgError{}
 		began := time.Now()
 		c, isLost, err := p.run(m, givenUp)
 		isContention := errors.As(err, &refused) && strings.Contains("40001 40P01 55P03", refused.Code)
-		isPassing := isContention && tries < contendedMax || isLost && tries < lostMax && time.Since(began) < idleMax
+		if isContention {
+			contended++
+		} else {
+			lost++
+		}
+		isPassing := isContention && contended < contendedMax || isLost && lost < lostMax && time.Since(began) < idleMax
 		switch {
 		case err == nil:
 			return c.event, nil
 		case isPassing && ctx.Err() == nil:
-			time.Sleep(time.Duration(rand.Intn(250)) * time.Millisecond * time.Duration(tries) / contendedMax)
+			time.Sleep(time.Duration(rand.Intn(250)) * time.Millisecond * time.Duration(contended+lost) / contendedMax)
 		case isPassing || c.taken == "" || errors.Is(err, errInDoubt):
 			return "", err
 		case refused.Code == "2D000" || errors.Is(err, pgx.ErrTxClosed):

@@ -340,7 +340,7 @@ func TestWhatCanNeverRunIsParkedWithTheReason(t *testing.T) {
 func TestALostConnectionAndADeadlockAreNoAttempt(t *testing.T) {
 	s := open(t)
 	deadlock := statement("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$")
-	s.acts = []func(*Context) error{deadlock, func(c *Context) error {
+	s.acts = []func(*Context) error{deadlock, deadlock, deadlock, deadlock, func(c *Context) error {
 		s.exec(fmt.Sprintf("SELECT pg_terminate_backend(%d)", c.Tx.Conn().PgConn().PID()))
 		_, err := c.Tx.Exec(c, "SELECT 1")
 		return err

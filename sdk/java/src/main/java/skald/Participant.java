@@ -112,7 +112,7 @@ public final class Participant implements AutoCloseable {
      * `skald.SERVICE.parked` by the delivery limit, or came back from there. Throws only if the database can't be reached or refuses what Skald
      * itself writes, or if it was to be run again when the process was told to stop, and nothing has happened; or if a failover may lose what has. */
     public String process(Delivery message, boolean givenUp) throws SQLException {
-        for (int tries = 1;; ++tries) {
+        for (int contended = 0, lost = 0;;) {
             Connection connection = open();
             long began = System.nanoTime();
             Context ctx = new Context(connection);
@@ -130,10 +130,11 @@ public final class Participant implements AutoCloseable {
                 boolean isLost = !givenBack(connection), isTaken = ctx.row.hasNonNull("taken");
                 String state = stateOf(error);
                 if (error instanceof InDoubt doubt) throw doubt;
-                boolean isPassing = contention.contains(state) && tries < contendedMax || isLost && tries < lostMax && System.nanoTime() - began < idleMax;
+                boolean isPassing = contention.contains(state) && ++contended < contendedMax
+                    || isLost && ++lost < lostMax && System.nanoTime() - began < idleMax;
                 if (isTaken && !isPassing) return end(message, ctx.taken(), error, state);
                 if (!isPassing || stopped.isDone()) throw error instanceof SQLException refused ? refused : new SQLException(error);
-                pause(5 * (1 << Math.min(tries, 5)));
+                pause(5 * (1 << Math.min(contended + lost, 5)));
             }
         }
     }

@@ -215,7 +215,7 @@ class ParticipantTest extends Shop {
     @Test
     void aLostConnectionAndADeadlockAreNoAttempt() throws Exception {
         Work<Order> deadlock = statement("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$");
-        acts.addAll(List.of(deadlock, (ctx, order) -> {
+        acts.addAll(List.of(deadlock, deadlock, deadlock, deadlock, (ctx, order) -> {
             try (ResultSet rows = ctx.connection().createStatement().executeQuery("SELECT pg_backend_pid()")) {
                 rows.next();
                 execute("SELECT pg_terminate_backend(" + rows.getInt(1) + ")");
