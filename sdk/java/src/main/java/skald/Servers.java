@@ -27,6 +27,7 @@ final class Servers {
 
     static ConnectionFactory broker(String named) throws NoSuchAlgorithmException {
         ConnectionFactory made = read(named);
+        if (made.getVirtualHost().isEmpty()) made.setVirtualHost("/"); // with a slash that nothing follows, too
         if (made.isSSL()) { // and trusts every certificate, as the library has it
             made.useSslProtocol(SSLContext.getDefault());
             made.enableHostnameVerification();

@@ -55,6 +55,13 @@ class ServersTest {
     }
 
     @Test
+    void withoutAPathTheVirtualHostIsTheUsualOne() throws Exception {
+        for (String end : List.of("", "/", "/%2F", "?heartbeat=5", "/?heartbeat=5"))
+            assertEquals("/", Servers.broker("amqp://localhost" + end).getVirtualHost(), end);
+        assertEquals("a", Servers.broker("amqp://localhost/a?heartbeat=5").getVirtualHost());
+    }
+
+    @Test
     void aBrokerWhoseCertificateIsNotValidGetsNoPassword(@TempDir Path directory) throws Exception {
         SSLContext right = certified(directory, "localhost"), other = certified(directory, "other.example");
         assertEquals(List.of(true, false, false),
