@@ -4,6 +4,7 @@ import static skald.Text.line;
 import static skald.Text.text;
 import static skald.Text.texts;
 import static skald.Text.utf8;
+import static skald.Text.why;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.json.JsonWriteFeature;
@@ -180,7 +181,7 @@ public final class Participant implements AutoCloseable {
                 consume(brokers);
             } catch (Exception error) {
                 if (error instanceof IllegalStateException || database == null && wrong.contains(stateOf(error))) throw error;
-                log.log(Level.WARNING, "trying again with new connections: " + error);
+                log.log(Level.WARNING, "trying again with new connections: " + why(error));
                 pause(2000);
             }
         }
@@ -238,14 +239,15 @@ public final class Participant implements AutoCloseable {
 
     /** False: told to stop, or there is no broker to be told. Whatever else fails, it is kept: given back, all that is not acked would count as
      * delivered once more, of 50 times. */
-    private boolean processKept(Delivery message, boolean givenUp, CompletableFuture<Void> failed) throws SQLException {
+    boolean processKept(Delivery message, boolean givenUp, CompletableFuture<Void> failed) throws SQLException {
         for (int tries = 0; !stopped.isDone() && !failed.isDone(); ++tries) {
             try {
                 process(message, givenUp);
                 return true;
             } catch (SQLException error) {
                 // Once in some two minutes.
-                if (tries % 100 == 0) log.log(Level.WARNING, line(message.getProperties().getMessageId() + " is kept until the database takes it: " + error));
+                if (tries % 100 == 0) log.log(Level.WARNING,
+                    line(message.getProperties().getMessageId() + " is kept until the database takes it: ") + why(error));
                 close(); // the server may have become a standby
                 pause(2000);
             }

@@ -34,6 +34,15 @@ final class Text {
         return Pattern.compile("[\\x00-\\x1f\\x7f-\\x9f]").matcher(said).replaceAll(bad -> String.format("\\\\x%02x", (int) bad.group().charAt(0)));
     }
 
+    /** An exception on one line of the log: with its causes, as a library's own may say no more than that it failed. */
+    static String why(Throwable error) {
+        String said = error.toString();
+        int deepest = 16; // one may be its own cause
+        for (Throwable cause = error.getCause(); cause != null && --deepest > 0; cause = cause.getCause())
+            if (!said.contains(cause.toString())) said += ": " + cause;
+        return line(said);
+    }
+
     /** An exception for the log, which prints what it and its causes say: in that, PostgreSQL quotes what came. Its frames stay lines. */
     static final class Said extends Exception {
         private final String said;

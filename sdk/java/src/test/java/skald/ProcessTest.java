@@ -1,5 +1,6 @@
 package skald;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -17,6 +18,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -80,6 +82,22 @@ class ProcessTest extends Shop {
             }
             waitFor(() -> channel.messageCount("skald.payments") == 1);
         }
+    }
+
+    @Test
+    void theLogSaysWhyABrokerOrADatabaseCanNotBeUsed() throws Exception {
+        Participant unreached = made("payments"), refused = made("payments");
+        unreached.databaseUrl = "postgresql://localhost:1/db";
+        refused.amqpUrl = System.getenv("AMQP_URL").replaceFirst("(//[^/]*).*", "$1/none%0A");
+        var all = CompletableFuture.allOf(
+            CompletableFuture.runAsync(() -> assertDoesNotThrow(unreached::run)),
+            CompletableFuture.runAsync(() -> assertDoesNotThrow(refused::run)),
+            CompletableFuture.runAsync(() -> assertDoesNotThrow(() -> unreached.processKept(charge, false, new CompletableFuture<>()))));
+        for (String said : List.of("trying again.* refused.*: java.net.ConnectException: .*",
+            "trying again.*vhost none\\\\x0a not found.*", "k:charge is kept until .* refused.*: java.net.ConnectException: .*"))
+            waitFor(() -> logged.stream().anyMatch(line -> line.matches(said)));
+        for (Participant one : List.of(unreached, refused)) one.stopped.complete(null);
+        all.join();
     }
 
     @Test
