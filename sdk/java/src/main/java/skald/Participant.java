@@ -145,7 +145,7 @@ public final class Participant implements AutoCloseable {
             : error instanceof Snooze ? "snooze(?::interval)" : state.equals("2D000") ? "give_up('transaction_ended', ?)" : "fail(?)";
         boolean isFault = call.startsWith("fail");
         String id = message.getProperties().getMessageId(), why = text(utf8(isFault ? error.toString() : error.getMessage()));
-        if (isFault) log.log(Level.WARNING, line(id + " failed"), new Text.Said(error));
+        if (isFault) log.log(Level.WARNING, line(id + " failed"), Text.Said.of(error));
         String event = one("SELECT skald." + call.replace("(", "(?::jsonb, ?, "), taken, message.getBody(), why);
         if (event.endsWith(".parked")) log.log(Level.ERROR, line(event + " of " + id + ": " + why));
         return event;
@@ -335,7 +335,7 @@ public final class Participant implements AutoCloseable {
     /** What was thrown; or, where it can't be made text, an error that says so. */
     private static Throwable withText(Throwable thrown) {
         try {
-            return (new Text.Said(thrown) + stateOf(thrown)).isEmpty() ? null : thrown;
+            return (Text.Said.of(thrown) + stateOf(thrown)).isEmpty() ? null : thrown;
         } catch (Throwable none) {
             return new IllegalStateException("a " + thrown.getClass().getName() + " was thrown, which can't be made text");
         }

@@ -6,8 +6,11 @@ import java.nio.CharBuffer;
 import java.nio.charset.CharsetDecoder;
 import java.nio.charset.CoderResult;
 import java.nio.charset.StandardCharsets;
+import java.util.Collections;
 import java.util.Date;
+import java.util.IdentityHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
 
@@ -45,18 +48,24 @@ final class Text {
 
     /** An exception for the log, which prints what it and its causes say: in that, PostgreSQL quotes what came. Its frames stay lines. */
     static final class Said extends Exception {
-        private final String said;
+        static Said of(Throwable error) { return of(error, Collections.newSetFromMap(new IdentityHashMap<>())); }
 
-        Said(Throwable of) { this(of, 16); } // one may be its own cause
+        /** Each once: one may be its own cause. */
+        private static Said of(Throwable error, Set<Throwable> seen) {
+            return error == null || seen.size() == 32 || !seen.add(error) ? null : new Said(error, seen);
+        }
 
-        private Said(Throwable of, int deepest) {
-            super(line(String.valueOf(of.getMessage())), of.getCause() == null || deepest == 0 ? null : new Said(of.getCause(), deepest - 1));
-            said = line(of.toString());
-            setStackTrace(of.getStackTrace());
+        private Said(Throwable error, Set<Throwable> seen) {
+            super(line(error.toString()), of(error.getCause(), seen)); // its type is not this one's
+            setStackTrace(error.getStackTrace());
+            for (Throwable other : error.getSuppressed()) {
+                Said said = of(other, seen);
+                if (said != null) addSuppressed(said);
+            }
         }
 
         @Override
-        public String toString() { return said; }
+        public String toString() { return getMessage(); }
     }
 
     /** What a text column takes: bytes that are no UTF-8 as \xNN. */

@@ -291,6 +291,18 @@ class ParticipantTest extends Shop {
     }
 
     @Test
+    void anExceptionsTypeAndWhatItSuppressedAreLogged() {
+        var error = new IllegalStateException("a\nb", new NumberFormatException());
+        error.addSuppressed(new SQLException("c\nd", error));
+        Throwable said = Text.Said.of(error), suppressed = said.getSuppressed()[0];
+        assertEquals("java.lang.IllegalStateException: a\\x0ab", said.getMessage()); // some print this and no more
+        assertEquals(said.getMessage(), said.toString());
+        assertEquals("java.lang.NumberFormatException", said.getCause().getMessage());
+        assertEquals("java.sql.SQLException: c\\x0ad", suppressed.toString());
+        assertEquals(null, suppressed.getCause()); // each is said once
+    }
+
+    @Test
     void anAddressThatIsNoBrokersIsRefusedWithoutItsPassword() {
         for (String address : Arrays.asList(null, "localhost", "amqp://u:se:cret@localhost", "amqp://u:cr@cret@localhost", "amqp://u:x/cret@localhost",
             "amqp://u:%cret@localhost", "amqp://u:cret@a_b", "amqp://a,b", "amqp://u:cret@localhost/a/b", "amqp:localhost")) {
