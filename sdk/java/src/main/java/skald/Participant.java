@@ -14,9 +14,11 @@ import com.fasterxml.jackson.databind.MapperFeature;
 import com.fasterxml.jackson.databind.cfg.JsonNodeFeature;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.rabbitmq.client.AMQP;
 import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.ConnectionFactory;
 import com.rabbitmq.client.Delivery;
+import com.rabbitmq.client.ShutdownSignalException;
 import java.io.IOException;
 import java.lang.System.Logger.Level;
 import java.sql.Connection;
@@ -266,8 +268,11 @@ public final class Participant implements AutoCloseable {
             if (declare) channel.queueDeclare(queue + ".database", true, false, false, left);
             else channel.queueDeclarePassive(queue + ".database." + database);
         } catch (IOException refused) {
-            throw !channel.getConnection().isOpen() ? refused : new IllegalStateException("check DATABASE_URL, and what `skald declare` says: this"
-                + " service's messages are not recorded as those of the database " + database + ": " + refused.getCause(), refused);
+            Throwable why = refused.getCause();
+            boolean isAnothers = why instanceof ShutdownSignalException ended
+                && ended.getReason() instanceof AMQP.Channel.Close said && Set.of(404, 406).contains(said.getReplyCode());
+            throw !isAnothers ? refused : new IllegalStateException("check DATABASE_URL, and what `skald declare` says:"
+                + " this service's messages are not recorded as those of the database " + database + ": " + why, refused);
         }
         for (String suffix : declare ? List.of(".parked", "") : List.<String>of()) {
             channel.queueDeclare(queue + suffix, true, false, false, suffix.isEmpty() ? limited : Map.of("x-queue-type", "quorum"));

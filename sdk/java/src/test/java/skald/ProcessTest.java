@@ -85,6 +85,20 @@ class ProcessTest extends Shop {
     }
 
     @Test
+    void aRefusalThatSaysNothingOfTheDatabaseIsTriedAgain() throws Exception {
+        try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
+            channel.queueDelete("skald.payments.database");
+            channel.queueDeclare("skald.payments.database", false, true, false, null); // exclusive
+            var ran = CompletableFuture.runAsync(() -> assertDoesNotThrow(shop::run));
+            waitFor(() -> ran.isDone() || logged.stream().anyMatch(line -> line.matches("trying again.*=RESOURCE_LOCKED.*")));
+            channel.queueDelete("skald.payments.database");
+            waitFor(() -> ran.isDone() || channel.consumerCount("skald.payments") > 0);
+            shop.stopped.complete(null);
+            ran.join();
+        }
+    }
+
+    @Test
     void theLogSaysWhyABrokerOrADatabaseCanNotBeUsed() throws Exception {
         Participant unreached = made("payments"), refused = made("payments");
         unreached.databaseUrl = "postgresql://localhost:1/db";

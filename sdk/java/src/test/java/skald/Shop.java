@@ -23,6 +23,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.logging.Handler;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
@@ -45,7 +46,7 @@ abstract class Shop {
 
     final Deque<Work<Order>> acts = new ArrayDeque<>();
     final List<Context> ran = Collections.synchronizedList(new ArrayList<>());
-    final List<String> logged = Collections.synchronizedList(new ArrayList<>());
+    final List<String> logged = new CopyOnWriteArrayList<>();
     final Handler listener = new Handler() {
         @Override public void publish(LogRecord record) {
             StringWriter printed = new StringWriter().append(new SimpleFormatter().formatMessage(record));
