@@ -19,10 +19,10 @@ from typing import Any, Callable, Mapping, Sequence
 import pika
 import pika.data
 import psycopg
-from psycopg import conninfo, errors
-from psycopg.rows import tuple_row
+from psycopg import errors
 
 from ._commit import InDoubt, watched
+from ._connection import node, restore
 
 __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze", "Step"]
 
@@ -31,10 +31,6 @@ log = logging.getLogger("skald")
 OPTIONS = ("version", "attempts", "first_ms", "longest_ms", "deadline_ms")
 CONTENDED_MAX, LOST_MAX, IDLE_MAX = 50, 5, 30  # in a row, before they count as an attempt of the step; seconds of silence in a transaction
 CONTROL = {one: f"\\x{one:02x}" for one in (*range(32), *range(127, 160))}  # what strangers have sent begins no line of the log
-
-# A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
-NODE: dict[str, Any] = {"target_session_attrs": "read-write", "connect_timeout": 5, "tcp_user_timeout": 8000, "keepalives": 1, "keepalives_idle": 5,
-                        "keepalives_interval": 2, "keepalives_count": 3}
 
 
 def _decode_value(encoded: bytes, offset: int, decode: Callable[[bytes, int], Any] = pika.data.decode_value) -> Any:
@@ -175,7 +171,7 @@ class Participant:
         if self._connection is None or self._connection.closed:
             if wrong := [name for name, step in self._steps.items() if (step.options["kind"] == "compensatable") != (step.undo is not None)]:
                 raise ValueError(f"{wrong[0]}: a compensatable step has a compensation, and no other step has one")
-            made = psycopg.connect(_node(self.database_url), autocommit=True, application_name=f"skald/{self.service}")
+            made = psycopg.connect(node(self.database_url), autocommit=True, application_name=f"skald/{self.service}")
             made.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             made.execute(f"SET lock_timeout = 5000; SET statement_timeout = 30000; SET idle_in_transaction_session_timeout = {IDLE_MAX * 1000}")
             try:
@@ -186,7 +182,7 @@ class Participant:
                     raise type(error)(f"{error}\nrun `skald migrate --service {self.service}`") from None
                 raise
             self._connection = made
-        _restore(self._connection, psycopg.Cursor)
+        restore(self._connection, psycopg.Cursor)
         return self._connection
 
     def process(self, message: Message) -> str:
@@ -253,7 +249,7 @@ class Participant:
             made = (step.undo or step.run)(ctx, data) if back else step.run(ctx, data)
             data = data if made is None else made
             ctx._ended.append(True)
-            _restore(connection, psycopg.Cursor)
+            restore(connection, psycopg.Cursor)
             # What has not changed goes on as it came, to the byte and the version. True == 1, but they are not the same JSON.
             same = data == received and json.dumps(data, sort_keys=True) == json.dumps(received, sort_keys=True)
             connection.execute("SELECT skald.done(%s, %s, %s)", (token, *((message.body, None) if same else (_dump(data), known))))
@@ -363,16 +359,6 @@ class Participant:
         if self.declare:
             channel.queue_bind(f"skald.{self.service}", "skald", self.service)
             channel.queue_bind(f"skald.{self.service}.parked", "skald.parked", self.service)
-
-
-def _node(url: str) -> str:
-    return conninfo.make_conninfo(**{**NODE, **conninfo.conninfo_to_dict(url)})
-
-
-def _restore(connection: Any, cursors: Any) -> None:
-    """What a step or a handler sets in the driver is its own: not Skald's, nor the next one's."""
-    connection.row_factory, connection.cursor_factory, connection._adapters = tuple_row, cursors, None  # None: the driver's
-    connection.server_cursor_factory = psycopg.ServerCursor if cursors is psycopg.Cursor else psycopg.AsyncServerCursor
 
 
 def _text(value: Any) -> str:

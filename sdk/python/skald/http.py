@@ -25,8 +25,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from . import IDLE_MAX, _dump, _node, _restore
+from . import IDLE_MAX, _dump
 from ._commit import InDoubt, cut, watched
+from ._connection import node, restore
 from ._response import Response as _Response, Send, problem as _problem, wait_preference as _wait_preference
 
 __all__ = ["Guard", "RequestContext", "context", "guard"]
@@ -156,10 +157,10 @@ class Guard:
         silence = int(max(IDLE_MAX, handler_seconds + 5) * 1000)  # a handler may be silent as long as it may take
         # A lost connection is tried for, less and less often, until it is given up: then the next request has a new one made.
         self._pool = AsyncConnectionPool(
-            _node(database_url or os.environ["DATABASE_URL"]), min_size=0, max_size=connections, timeout=10, reconnect_timeout=5, open=False,
-            configure=self._configure, reset=self._reset,
-            kwargs={"autocommit": True,
-                    "options": f"-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout={silence}"})
+            node(database_url or os.environ["DATABASE_URL"],
+                 f"-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout={silence}"),
+            kwargs={"autocommit": True}, configure=self._configure, reset=self._reset,
+            min_size=0, max_size=connections, timeout=10, reconnect_timeout=5, open=False)
 
     @staticmethod
     async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -170,7 +171,7 @@ class Guard:
     @staticmethod
     async def _reset(connection: psycopg.AsyncConnection[Any]) -> None:
         # What a handler has left in its session (docs/session.md). What follows a COMMIT or ROLLBACK of its own must write nothing.
-        _restore(connection, psycopg.AsyncCursor)
+        restore(connection, psycopg.AsyncCursor)
         await connection.execute("RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE ALL; UNLISTEN *; DISCARD TEMP; "
                                  "SELECT pg_advisory_unlock_all(); SET default_transaction_read_only = on", prepare=False)
 
@@ -285,7 +286,7 @@ class Guard:
                 ctx = RequestContext(connection, whose, key, taken)
                 run = _Run(app, {**scope, "state": {**scope.get("state", {}), "skald": ctx}}, body)
                 made = await self._made(run, ctx)
-                _restore(connection, psycopg.AsyncCursor)
+                restore(connection, psycopg.AsyncCursor)
                 if made is None or not _is_outcome(made, ctx):
                     if connection.info.transaction_status is not TransactionStatus.INERROR:
                         await connection.execute("SELECT skald.assert_requested(%s)", (taken,))

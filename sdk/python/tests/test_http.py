@@ -125,6 +125,20 @@ def test_a_deadlock_is_tried_again_and_a_lost_connection_too(shop: Shop) -> None
     assert (shop.notes(), shop.one("SELECT string_agg(key, ',') FROM skald.idempotency")) == (1, "k")
 
 
+def test_the_options_of_the_url_hold_and_the_guards_limits_beside_them(url: str) -> None:  # noqa: F811
+    async def looks(ctx: RequestContext, order: Order) -> Response:
+        cursor = await ctx.sql("SELECT current_setting('search_path'), current_setting('lock_timeout')")
+        seen.append(await cursor.fetchone())
+        return await shop.note(ctx, order)
+
+    seen: list[Any] = []
+    shop = Shop(url, database_url=f"{url}?options=-c%20search_path%3Dpublic,nowhere%20-c%20lock_timeout%3D1")
+    shop.act = looks
+    assert [r.status_code for key in "ab" for r in shop.send((key, ORDER, {}))] == [201, 201]
+    assert seen == [("public,nowhere", "5s")] * 2
+    shop.close()
+
+
 def test_sessions_that_ended_while_they_were_idle_are_replaced(shop: Shop) -> None:
     leave = asyncio.Event()
 

@@ -1,0 +1,27 @@
+"""Where the database is, and what a connection to it is for whoever comes next."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+from psycopg.rows import tuple_row
+
+# A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
+NODE: dict[str, Any] = {"target_session_attrs": "read-write", "connect_timeout": 5, "tcp_user_timeout": 8000, "keepalives": 1, "keepalives_idle": 5,
+                        "keepalives_interval": 2, "keepalives_count": 3}
+
+
+def node(url: str, options: str = "") -> str:
+    """`options`: of the session, behind its own."""
+    given = conninfo.conninfo_to_dict(url)
+    own = given.get("options", os.environ.get("PGOPTIONS", ""))
+    return conninfo.make_conninfo(**{**NODE, **given, "options": f"{own} {options}".strip() or None})
+
+
+def restore(connection: Any, cursors: Any) -> None:
+    """What a step or a handler sets in the driver is its own: not Skald's, nor the next one's."""
+    connection.row_factory, connection.cursor_factory, connection._adapters = tuple_row, cursors, None  # None: the driver's
+    connection.server_cursor_factory = psycopg.ServerCursor if cursors is psycopg.Cursor else psycopg.AsyncServerCursor
