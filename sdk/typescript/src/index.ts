@@ -236,7 +236,8 @@ export class Participant {
     if (!(this.settings.databaseUrl ?? process.env["DATABASE_URL"])) throw new Error("DATABASE_URL is not set");
     const url = this.settings.amqpUrl ?? process.env["AMQP_URL"] ?? "";
     if (!url) throw new Error("AMQP_URL is not set");
-    if (!/^amqps?:\/\/./.test(url)) throw new Error("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost");
+    if (!isBrokers(url)) throw new Error("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: a password's @, :, / and % " +
+      "are written %40, %3A, %2F, %25");
     const stopped = new Promise<void>((resolve) => {
       for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => ((this.stopping = true), resolve()));
     });
@@ -336,6 +337,17 @@ export class Participant {
     for (const exchange of ["skald", "skald.parked"]) await channel.assertExchange(exchange, "direct", { durable: true });
     await channel.bindQueue(queue, "skald", this.service);
     await channel.bindQueue(`${queue}.parked`, "skald.parked", this.service);
+  }
+}
+
+/** The library reads more, and says forever that it can't connect, with a piece of the password. */
+function isBrokers(url: string): boolean {
+  try {
+    const { username, password } = new URL(url);
+    decodeURIComponent(`${username}:${password}`);
+    return /^amqps?:\/\/./.test(url);
+  } catch {
+    return false;
   }
 }
 
