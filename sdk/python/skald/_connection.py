@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import psycopg
@@ -16,7 +17,14 @@ NODE: dict[str, Any] = {"target_session_attrs": "read-write", "connect_timeout":
 
 def node(url: str, options: str = "") -> str:
     """`options`: of the session, behind its own."""
-    given = conninfo.conninfo_to_dict(url)
+    try:
+        given = conninfo.conninfo_to_dict(url)
+        # A password's own @ or / has made a host or port of a piece of it, which an error would name.
+        if re.search("[^,]@", str(given.get("host", ""))) or re.search("[^0-9,]", str(given.get("port", ""))):
+            raise ValueError
+    except (psycopg.ProgrammingError, ValueError):  # which may quote the password
+        raise ValueError("DATABASE_URL is not the URL of a database, such as postgresql://user:password@host:5432/database: "
+                         "a password's @, :, / and % are written %40, %3A, %2F, %25") from None
     own = given.get("options", os.environ.get("PGOPTIONS", ""))
     return conninfo.make_conninfo(**{**NODE, **given, "options": f"{own} {options}".strip() or None})
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Mapping
@@ -20,6 +21,7 @@ import pytest
 from payments_shop import Shop, message, shop, template, url  # noqa: F401
 
 import skald
+from skald.http import Guard
 
 PROGRAM = """
 import os
@@ -230,6 +232,16 @@ def test_an_address_that_is_none_is_said_at_the_start(url: str) -> None:
             skald.Participant("payments", database_url=url, amqp_url=other).run()
     with pytest.raises(ValueError, match="DATABASE_URL is not set"):
         skald.Participant("payments", database_url="").run()
+
+
+@pytest.mark.parametrize("address", ["localhost", "mysql://u:cret@localhost/x", "postgresql://u:se%cret@localhost/x", "postgresql://u:se cret@localhost/x",
+                                     "postgresql://u:se@cret@localhost/x", "postgresql://localhost:cret/x", "postgresql://localhost/x?password=se%cret",
+                                     "password='secret"])
+def test_an_address_that_is_no_databases_is_refused_without_its_password(address: str) -> None:
+    for opened in (lambda: skald.Participant("payments", database_url=address).connect(), lambda: Guard(address)):
+        with pytest.raises(ValueError, match="^DATABASE_URL is not the URL of a database") as refused:
+            opened()
+        assert "cret" not in "".join(traceback.format_exception(refused.value)).replace(address, "")
 
 
 def test_a_broker_that_is_not_there_is_said(shop: Shop) -> None:

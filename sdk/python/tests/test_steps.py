@@ -307,10 +307,10 @@ def test_mistakes_are_said_at_the_start(url: str) -> None:
 
 
 @pytest.mark.parametrize("signatures, said", [("require", "SKALD_SIGNATURES=require: this SDK does not verify"), ("required", "=required: this SDK"),
-                                              ("sign", 'missing "="'), ("off", 'missing "="')])
+                                              ("sign", "DATABASE_URL is not"), ("off", "DATABASE_URL is not")])
 def test_signatures_that_are_required_are_refused_at_the_start(monkeypatch: pytest.MonkeyPatch, signatures: str, said: str) -> None:
     monkeypatch.setenv("SKALD_SIGNATURES", signatures)
-    with pytest.raises((ValueError, psycopg.ProgrammingError), match=said):
+    with pytest.raises(ValueError, match=said):
         skald.Participant("payments", database_url="none", amqp_url="amqp://localhost").run()
 
 
