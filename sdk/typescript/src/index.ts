@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
-import { line, lines } from "./log.js";
+import { line, lines, reason } from "./log.js";
 
 /** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
 export class Reject extends Error {}
@@ -164,7 +164,7 @@ export class Participant {
   private async end(message: Message, taken: string, error: any, more: string): Promise<string> {
     const said = (call: string, value: unknown): Promise<string> =>
       this.run({}, async (client) => (await client.query(`SELECT skald.${call} AS event`, [taken, message.body, value])).rows[0].event);
-    const why = text(String(error?.message ?? error));
+    const why = text(reason(error));
     const made =
       error instanceof Reject ? said("reject($1, $2, $3)", why)
       : error instanceof Snooze ? said("snooze($1, $2, $3 * interval '1 millisecond')", error.milliseconds)
@@ -245,7 +245,7 @@ export class Participant {
     while (!this.stopping) {
       await this.consume(url, stopped).catch(async (error) => {
         if (error instanceof WrongDatabase) throw error;
-        this.log(`trying again with new connections: ${error?.message ?? error}`);
+        this.log(`trying again with new connections: ${reason(error)}`);
         await sleep(Math.random() * 2000);
       });
     }
@@ -257,7 +257,7 @@ export class Participant {
     for (let tries = 0; !isOver(); ++tries) { // one is about a second
       const failed = await this.process(message).then(() => undefined, (error) => error ?? "?");
       if (failed === undefined) return true;
-      if (tries % 100 === 0) this.log(line(`${message.messageId} is kept until the database takes it: ${failed.message ?? failed}`));
+      if (tries % 100 === 0) this.log(line(`${message.messageId} is kept until the database takes it: ${reason(failed)}`));
       await sleep(Math.random() * 2000);
     }
     return false;
@@ -266,7 +266,7 @@ export class Participant {
   private async consume(url: string, stopped: Promise<void>): Promise<void> {
     await this.connect();
     const broker = await amqp.connect(url).catch((error) => {
-      const why = !/ConnectionOpenOk/.test(error.message) ? error.message || error.code
+      const why = !/ConnectionOpenOk/.test(error.message) ? reason(error)
         : "the broker has refused the vhost (its log says why): it is not there, is down or full, or this user may not use it";
       throw new Error(`${url.replace(/\/\/([^:]*):.*@/s, "//$1@")}: ${why}`); // without the password
     });
@@ -357,7 +357,7 @@ function text(value: string): string { return Buffer.from(value.replace(/\0/g, "
 /** What was thrown; or, where it can't be made text, an error that says so. */
 function withText(thrown: any): any {
   try {
-    return `${thrown?.code} ${thrown?.name} ${thrown?.message ?? thrown} ${thrown?.stack}` && thrown;
+    return `${thrown?.code} ${thrown?.name} ${reason(thrown)} ${lines(thrown)}` && thrown;
   } catch {
     return new Error("what the step has thrown can't be made text");
   }

@@ -17,9 +17,7 @@ let shop: Participant;
 let acts: ((ctx: Context, order: Order) => Promise<Order | void>)[];
 const charge = message("charge", 2);
 
-async function one(query: string): Promise<any> {
-  return Object.values((await c.query(query)).rows[0] ?? {})[0];
-}
+const one = async (query: string): Promise<any> => Object.values((await c.query(query)).rows[0] ?? {})[0];
 const cents = (): Promise<number> => one("SELECT cents FROM wallet");
 const sent = (): Promise<string> =>
   one("SELECT string_agg(destination || ' ' || idempotency_key, ', ' ORDER BY id) FROM skald.outbox WHERE type <> 'skald.progress'");
@@ -250,11 +248,12 @@ test("the client stays Skald's: to end, release or change it is the step's fault
 
 test("an error that is none, or has no text, is the step's fault", async () => {
   const odd = Object.defineProperty(new Error("x"), "message", { get() { throw new Error("no"); } });
-  for (const [n, error] of [undefined, Object.create(null), Symbol("x"), odd, { message: Object.create(null) }, { toString() { throw this; } }].entries()) {
+  for (const [n, error] of [undefined, Object.create(null), Symbol("x"), odd, { message: Object.create(null) }, { toString() { throw this; } },
+    new AggregateError([new Error("a")])].entries()) {
     acts = [async () => { throw error; }];
     assert.equal(await shop.process(message("charge", 2, { key: `k${n}` })), "step.failed");
   }
-  assert.equal(await cents(), 100);
+  assert.deepEqual([await cents(), await one("SELECT error FROM skald.idempotency WHERE key = 'k6'")], [100, "AggregateError: Error: a"]);
 });
 
 test("what nobody awaits and can't be sent is the step's fault", async () => {
