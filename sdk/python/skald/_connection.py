@@ -33,3 +33,6 @@ def restore(connection: Any, cursors: Any) -> None:
     """What a step or a handler sets in the driver is its own: not Skald's, nor the next one's."""
     connection.row_factory, connection.cursor_factory, connection._adapters = tuple_row, cursors, None  # None: the driver's
     connection.server_cursor_factory = psycopg.ServerCursor if cursors is psycopg.Cursor else psycopg.AsyncServerCursor
+    connection.prepare_threshold, connection.prepared_max = 5, 100
+    for handlers in (connection._notice_handlers, connection._notify_handlers):
+        handlers.clear()

@@ -103,19 +103,23 @@ def test_what_a_handler_sets_in_the_driver_is_its_own(shop: Shop) -> None:
         ctx.connection.cursor_factory, ctx.connection.server_cursor_factory = psycopg.AsyncRawCursor, psycopg.AsyncRawServerCursor
         ctx.connection.adapters.register_loader("jsonb", TextLoader)
         ctx.connection.adapters.register_loader("int4", TextLoader)
+        ctx.connection.prepare_threshold = None
+        ctx.connection.add_notice_handler(heard.append)
         return Response(status_code=status, headers={"X-A": "b"})
 
     async def reads(ctx: RequestContext, order: Order) -> Response:
-        assert ctx.connection.server_cursor_factory is psycopg.AsyncServerCursor
+        assert (ctx.connection.server_cursor_factory, ctx.connection.prepare_threshold) == (psycopg.AsyncServerCursor, 5)
+        await ctx.sql("DO $$ BEGIN RAISE NOTICE 'x'; END $$")
         return JSONResponse(await (await ctx.sql("SELECT 1, '{}'::jsonb")).fetchone())
 
+    heard: list[Any] = []
     for status, replayed in ((201, "true"), (409, None)):
         shop.act = sets
         assert [(r.status_code, r.headers.get("idempotency-replayed"), r.headers["x-a"]) for _ in range(2)
                 for r in shop.send((f"a{status}", ORDER, {}))] == [(status, None, "b"), (status, replayed, "b")]
         shop.act = reads
         assert [r.json() for r in shop.send((f"b{status}", ORDER, {}))] == [[1, {}]]
-    assert shop.notes() == 1
+    assert (shop.notes(), heard) == (1, [])
 
 
 @pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)

@@ -146,6 +146,9 @@ def test_what_a_step_sets_in_the_driver_is_its_own(shop: Shop) -> None:
     def sets(ctx: skald.Context, order: Any) -> None:
         ctx.connection.cursor_factory, ctx.connection.server_cursor_factory = psycopg.RawCursor, psycopg.RawServerCursor
         ctx.connection.adapters.register_loader("int4", TextLoader)
+        ctx.connection.prepare_threshold, ctx.connection.prepared_max = None, 1
+        ctx.connection.add_notice_handler(heard.append)
+        ctx.connection.add_notify_handler(heard.append)
 
     def rejects(ctx: skald.Context, order: Any) -> None:
         sets(ctx, order)
@@ -153,12 +156,16 @@ def test_what_a_step_sets_in_the_driver_is_its_own(shop: Shop) -> None:
 
     def reads(ctx: skald.Context, order: Any) -> None:
         assert ctx.connection.server_cursor_factory is psycopg.ServerCursor
+        assert (ctx.connection.prepare_threshold, ctx.connection.prepared_max) == (5, 100)
         read.append((ctx.attempt, ctx.sql("SELECT 1").fetchone()))
+        ctx.sql("DO $$ BEGIN RAISE NOTICE 'x'; END $$")
 
     read: list[Any] = []
+    heard: list[Any] = []
     shop.raises = [sets, reads, rejects, reads]
     assert [shop.participant.process(message("charge", 2, key=key)) for key in "abcd"] == ["step.completed"] * 2 + ["step.rejected", "step.completed"]
-    assert read == [(1, (1,))] * 2
+    assert (read, heard) == ([(1, (1,))] * 2, [])
+    assert not shop.participant.connect()._notify_handlers
 
 
 def test_a_rejection_without_a_text_is_one(shop: Shop) -> None:
