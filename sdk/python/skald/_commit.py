@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from contextlib import contextmanager
@@ -40,3 +41,13 @@ def cut(connection: psycopg.BaseConnection[Any]) -> None:
     """Whoever waits for its answer has lost it. To cancel COMMIT would have it done without the standby for which it waits."""
     with socket.socket(fileno=os.dup(connection.fileno())) as it:
         it.shutdown(socket.SHUT_RDWR)
+
+
+async def commit(connection: psycopg.AsyncConnection[Any], seconds: float) -> str | None:
+    """What the server has answered: psycopg takes ROLLBACK for success. Another transaction is open then."""
+    timer = asyncio.get_running_loop().call_later(seconds, cut, connection)
+    try:
+        with watched(connection):
+            return (await connection.execute("COMMIT AND CHAIN", prepare=False)).statusmessage
+    finally:
+        timer.cancel()

@@ -26,7 +26,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from . import IDLE_MAX, _dump
-from ._commit import InDoubt, cut, watched
+from ._commit import InDoubt, commit
 from ._connection import node, restore
 from ._response import Response as _Response, Send, problem as _problem, wait_preference as _wait_preference
 
@@ -281,7 +281,7 @@ class Guard:
                 if verdict != "run":
                     if problem == "in-flight" and doubt:
                         raise _Again("the transaction in doubt may still be open")
-                    await _commit(connection)
+                    await commit(connection, COMMIT_MAX)
                     return _Response(status, content_type, headers, bytes(stored), problem), None
                 ctx = RequestContext(connection, whose, key, taken)
                 run = _Run(app, {**scope, "state": {**scope.get("state", {}), "skald": ctx}}, body)
@@ -294,12 +294,13 @@ class Guard:
                 if ctx._unawaited:
                     raise RuntimeError("a statement of the handler was never awaited, and not executed: `await ctx.sql(...)`, in an `async def`")
                 if connection.info.transaction_status is TransactionStatus.INERROR:
+                    last = "; the last error of `ctx.sql`, if no savepoint has undone it, is the cause" if ctx._ended_by else ""
                     raise RuntimeError("a statement failed and the handler went on, but PostgreSQL has undone it all: put such a statement into "
-                                       "`async with ctx.connection.transaction()`") from ctx._ended_by
+                                       f"`async with ctx.connection.transaction()`{last}") from ctx._ended_by
                 await connection.execute("SELECT skald.respond(%s, %s, %s, %s, %s)",
                                          (taken, made.status, made.content_type, json.dumps(made.headers), made.body))
                 committing.append(True)
-                if await _commit(connection) != "COMMIT":
+                if await commit(connection, COMMIT_MAX) != "COMMIT":
                     raise RuntimeError("the transaction was rolled back: a statement of the handler was not awaited, and failed")
                 raise psycopg.Rollback  # of what a task has written behind it
         except errors.InvalidTransactionTermination:
@@ -326,20 +327,11 @@ class Guard:
             ctx._raised = error
         finally:
             ctx._has_ended = True
-        if isinstance(ctx._raised, CONTENTION) and (
-                ctx._raised is ctx._met or ctx._connection.info.transaction_status is TransactionStatus.INERROR):
-            raise _Again from ctx._raised
+        is_over = ctx._connection.info.transaction_status is TransactionStatus.INERROR
+        for met in (ctx._raised, ctx._ended_by if is_over else None):
+            if isinstance(met, CONTENTION) and (is_over or met is ctx._met):
+                raise _Again from met
         return made
-
-
-async def _commit(connection: psycopg.AsyncConnection[Any]) -> str | None:
-    """What the server has answered: psycopg takes ROLLBACK for success. Another transaction is open then."""
-    timer = asyncio.get_running_loop().call_later(COMMIT_MAX, cut, connection)
-    try:
-        with watched(connection):
-            return (await connection.execute("COMMIT AND CHAIN", prepare=False)).statusmessage
-    finally:
-        timer.cancel()
 
 
 def _is_outcome(made: _Response, ctx: RequestContext) -> bool:

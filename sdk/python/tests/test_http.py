@@ -125,6 +125,24 @@ def test_a_deadlock_is_tried_again_and_a_lost_connection_too(shop: Shop) -> None
     assert (shop.notes(), shop.one("SELECT string_agg(key, ',') FROM skald.idempotency")) == (1, "k")
 
 
+def test_a_deadlock_that_the_handler_catches_is_tried_again_too(shop: Shop) -> None:
+    async def catches(ctx: RequestContext, order: Order) -> Response:
+        try:
+            await ctx.sql(acts.pop(0))
+        except psycopg.errors.DeadlockDetected:
+            return Response(status_code=status)
+        return await shop.note(ctx, order)
+
+    shop.act = catches
+    deadlock = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$"
+    for status in (201, 409, 500):
+        acts = [deadlock, deadlock, "SELECT 1"]
+        assert [r.status_code for r in shop.send((f"a{status}", ORDER, {}))] == [201]
+        acts = [deadlock] * 3
+        assert [problem(r) for r in shop.send((f"b{status}", ORDER, {}))] == [(503, "about:blank")]
+    assert (shop.notes(), shop.runs) == (3, 18)
+
+
 def test_the_options_of_the_url_hold_and_the_guards_limits_beside_them(url: str) -> None:  # noqa: F811
     async def looks(ctx: RequestContext, order: Order) -> Response:
         cursor = await ctx.sql("SELECT current_setting('search_path'), current_setting('lock_timeout')")

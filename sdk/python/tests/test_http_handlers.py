@@ -197,6 +197,7 @@ def test_an_error_that_a_handler_passes_over_is_named(shop: Shop) -> None:
         raised = raised_by(shop)
         assert "async with ctx.connection.transaction()" in str(raised) and isinstance(raised.__cause__, errors.DivisionByZero)
     async def harmless_before(ctx: RequestContext, order: Order) -> Response:
+        connection = ctx.connection
         if has_sql:
             await goes_on(ctx, order)
         else:
@@ -204,12 +205,13 @@ def test_an_error_that_a_handler_passes_over_is_named(shop: Shop) -> None:
                 async with ctx.connection.transaction():
                     await ctx.sql("SELECT 1/0")
         with contextlib.suppress(psycopg.Error):
-            await ctx.connection.execute("SELECT 'a'::int")
+            await (connection if is_kept else ctx.connection).execute("SELECT 'a'::int")
         return Response()
 
     shop.act = harmless_before
-    for has_sql in (True, False):
-        assert raised_by(shop).__cause__ is None
+    for has_sql, is_kept in ((True, False), (False, False), (False, True)):
+        raised = raised_by(shop)
+        assert (raised.__cause__ is not None, "if no savepoint has undone it" in str(raised)) == (is_kept, is_kept)
     shop.act = goes_on
     assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
     assert shop.notes() == 1
