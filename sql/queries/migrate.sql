@@ -4,6 +4,9 @@
 -- name: wait_for_locks_briefly
 SET lock_timeout = '2s'
 
+-- name: encoding
+SELECT current_setting('server_encoding') AS encoding
+
 -- name: lock_migrations
 SELECT pg_advisory_lock(hashtextextended('skald.migration', 0))
 

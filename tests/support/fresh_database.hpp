@@ -32,6 +32,15 @@ public:
     {
         server("CREATE DATABASE " + name_);
     }
+    struct encoded
+    {
+        std::string how;
+    };
+    fresh_database(std::string const& prefix, encoded const& by) : name_{"e2e_" + prefix + '_' + random_word()}
+    {
+        server("CREATE DATABASE " + name_ + " TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C' ENCODING '" + by.how +
+               "'");
+    }
     /// A copy of another one, which must not be in use meanwhile.
     fresh_database(std::string const& prefix, fresh_database& original) : name_{"e2e_" + prefix + '_' + random_word()}
     {

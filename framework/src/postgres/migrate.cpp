@@ -157,6 +157,16 @@ configuration_error schema_of_others(pqxx::connection& c, std::string const& wha
                     place_of(c), what)};
 }
 
+void refuse_other_encoding(pqxx::connection& c)
+{
+    std::string const encoding = pqxx::nontransaction{c}.exec(std::string{migrate_queries::encoding})[0][0].c_str();
+    if (encoding == "UTF8") return;
+    throw configuration_error{
+        fmt::format("the database {} has the encoding {}, and Skald needs UTF8: create it with TEMPLATE template0 "
+                    "ENCODING 'UTF8'",
+                    place_of(c), encoding)};
+}
+
 std::vector<migration> own_migrations()
 {
     std::vector<migration> own;
@@ -219,6 +229,7 @@ try {
     auto const conninfo = with_defaults(url, "skald/migrate");
     pqxx::connection c{conninfo};
     refuse_transaction_pooler(c, conninfo);  // or the lock would stay behind in another client's session
+    refuse_other_encoding(c);
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::wait_for_locks_briefly});
     lock_migrations(c);
     if (auto const others = others_in_schema(c); !others.empty()) throw schema_of_others(c, others);

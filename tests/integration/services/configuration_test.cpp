@@ -103,6 +103,18 @@ TEST_CASE("a URL that can't be read is a clear error, and its password is not sh
     }
 }
 
+TEST_CASE("a database in another encoding than UTF8 is refused before anything is made in it")
+{
+    for (std::string const encoding : {"SQL_ASCII", "LATIN1"}) {
+        fresh_database other{"other", fresh_database::encoded{encoding}};
+        service_process tool{
+            SKALD_TOOL, {"migrate", "--service", "orders"}, {{"DATABASE_URL", other.url()}, {"PATH", "/usr/bin:/bin"}}};
+        CHECK(tool.run().code == 2);
+        CHECK_MESSAGE(tool.has_logged("has the encoding " + encoding + ", and Skald needs UTF8"), tool.log());
+        CHECK(other.value("SELECT to_regnamespace('skald') IS NULL") == "t");
+    }
+}
+
 TEST_CASE("a URL that is set and empty is named, by services and by the tool; and one that is not set, when it matters")
 {
     one_service s;
