@@ -32,6 +32,8 @@ func (p *Participant) config() (*pgxpool.Config, error) {
 	config.ConnConfig.RuntimeParams["application_name"] = "skald/" + p.Service
 	config.ConnConfig.RuntimeParams["options"] += " -c lock_timeout=5000 -c statement_timeout=30000" +
 		" -c idle_in_transaction_session_timeout=30000"
+	// Also of what is no transaction of pgx's, and whatever the database, the role or the URL says.
+	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed"
 	if !strings.Contains(p.DatabaseURL, "target_session_attrs") { // it does not say which of its nodes
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}

@@ -17,3 +17,12 @@ func TestWhatAStepRegistersWithTheDriverIsItsOwn(t *testing.T) {
 	s.acts = []func(*Context) error{registers(nil), registers(Reject("no money"))}
 	s.same("events", s.events(charge, message("charge", 2, "a"), message("charge", 2, "b")), "step.completed step.rejected step.completed")
 }
+
+func TestAStepIsRejectedWhateverTheDefaultIsolationIs(t *testing.T) {
+	for _, said := range []string{"default_transaction_isolation=serializable", "options=-c%20default_transaction_isolation%3Dserializable"} {
+		t.Setenv("DATABASE_URL", url+"?"+said)
+		s := open(t)
+		s.acts = append(act(Reject("no money")), act(Snooze(0))...)
+		s.same("events", s.events(charge, message("charge", 2, "a")), "step.rejected step.snoozed")
+	}
+}
