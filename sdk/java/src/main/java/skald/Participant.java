@@ -37,6 +37,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import org.postgresql.PGConnection;
 
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
  * and the message to the next step. docs/languages.md has an example. Set what differs, and add the steps, before connect() or run(). */
@@ -167,6 +168,7 @@ public final class Participant implements AutoCloseable {
         JsonNode came = json.readTree(message.getBody()), data = version == null ? came : step.options.upcast.apply(came, ctx.version());
         step.works.get(row.path("is_compensation").asBoolean() ? 1 : 0).run(ctx, data);
         ctx.connection = null;
+        release(connection);
         boolean isChanged = !ctx.changes.isEmpty(); // what has not changed goes on as it came, to the byte and the version
         byte[] next = isChanged ? json.writeValueAsBytes(((ObjectNode) data).setAll(ctx.changes)) : message.getBody();
         // In one: if a statement of another thread could fail between them, COMMIT would undo the step, which the driver takes for success.
@@ -291,12 +293,30 @@ public final class Participant implements AutoCloseable {
     /** Undoes what is open. False if the connection is lost. */
     private boolean givenBack(Connection connection) throws SQLException {
         try {
+            release(connection);
             connection.rollback();
             idle.push(connection);
+            return true;
+        } catch (IllegalStateException held) {
+            connection.close();
             return true;
         } catch (SQLException lost) {
             connection.close();
             return false;
+        }
+    }
+
+    /** Refuses a connection that a step's COPY holds: the driver would wait for its end, but not if interrupted. That the step has left behind
+     * an interrupt is forgotten, too. */
+    private static void release(Connection connection) throws SQLException {
+        try {
+            Thread.currentThread().interrupt();
+            connection.unwrap(PGConnection.class).getNotifications(); // in a transaction, it does no more than that
+        } catch (SQLException error) {
+            if (error.getCause() instanceof InterruptedException) throw new IllegalStateException("the step has left a COPY open");
+            throw error;
+        } finally {
+            Thread.interrupted();
         }
     }
 

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.rabbitmq.client.Delivery;
+import java.io.IOException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.ResultSet;
@@ -76,6 +77,21 @@ class ParticipantTest extends Shop {
         });
         acts.add(acts.peek());
         assertEquals("step.completed step.rejected step.completed", events(charge, charge("a"), charge("b")));
+    }
+
+    @Test
+    void aStepThatLeavesACopyOpenEndsAllTheSame() throws Exception {
+        Work<Order> copies = (ctx, order) -> ctx.connection().unwrap(PGConnection.class).getCopyAPI().copyIn("COPY wallet FROM stdin");
+        acts.add(copies);
+        for (Exception thrown : List.of(new IOException("no file"), new Reject("no money"))) acts.add((ctx, order) -> {
+            copies.run(ctx, order);
+            throw thrown;
+        });
+        assertTimeoutPreemptively(Duration.ofSeconds(30), () -> assertEquals("step.failed step.failed step.rejected step.completed",
+            events(charge, charge("a"), charge("b"), charge("c"))));
+        assertEquals("java.lang.IllegalStateException: the step has left a COPY open, java.io.IOException: no file",
+            one("SELECT string_agg(error, ', ' ORDER BY key DESC) FROM skald.idempotency WHERE status <> 'rejected'"));
+        assertEquals("90 1 1", cents() + one("SELECT ' ' || min(attempts) || ' ' || max(attempts) FROM skald.idempotency"));
     }
 
     @Test
