@@ -38,6 +38,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.postgresql.PGConnection;
+import org.postgresql.jdbc.AutoSave;
 
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
  * and the message to the next step. docs/languages.md has an example. Set what differs, and add the steps, before connect() or run(). */
@@ -65,6 +66,7 @@ public final class Participant implements AutoCloseable {
     final CompletableFuture<Void> stopped = new CompletableFuture<>();
     private final ObjectNode said = json.createObjectNode(); // of each step, for the SQL functions
     private volatile String database;
+    private volatile AutoSave autosave; // as the URL has it, whatever a step has set
 
     public Participant(String service) { this.service = service; }
 
@@ -287,7 +289,9 @@ public final class Participant implements AutoCloseable {
     public Connection open() throws SQLException {
         Connection connection = idle.poll();
         if (connection != null && !connection.isClosed()) return connection;
-        return Servers.database(databaseUrl, service);
+        Connection made = Servers.database(databaseUrl, service);
+        autosave = made.unwrap(PGConnection.class).getAutosave();
+        return made;
     }
 
     /** Undoes what is open. False if the connection is lost. */
@@ -295,6 +299,7 @@ public final class Participant implements AutoCloseable {
         try {
             release(connection);
             connection.rollback();
+            connection.unwrap(PGConnection.class).setAutosave(autosave);
             idle.push(connection);
             return true;
         } catch (IllegalStateException held) {

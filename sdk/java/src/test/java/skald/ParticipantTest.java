@@ -26,6 +26,7 @@ import java.util.concurrent.Future;
 import org.junit.jupiter.api.Test;
 import org.postgresql.PGConnection;
 import org.postgresql.geometric.PGpoint;
+import org.postgresql.jdbc.AutoSave;
 
 /** What becomes of a delivery. */
 class ParticipantTest extends Shop {
@@ -92,6 +93,22 @@ class ParticipantTest extends Shop {
         assertEquals("java.lang.IllegalStateException: the step has left a COPY open, java.io.IOException: no file",
             one("SELECT string_agg(error, ', ' ORDER BY key DESC) FROM skald.idempotency WHERE status <> 'rejected'"));
         assertEquals("90 1 1", cents() + one("SELECT ' ' || min(attempts) || ' ' || max(attempts) FROM skald.idempotency"));
+    }
+
+    @Test
+    void anInterruptOrAnAutosaveThatAStepLeavesBehindIsNotTheNextOnes() throws Exception {
+        Work<Order> leaves = (ctx, order) -> {
+            Thread.currentThread().interrupt();
+            ctx.connection().unwrap(PGConnection.class).setAutosave(AutoSave.ALWAYS);
+            if (ctx.saga().equals("b")) throw new Reject("no money");
+        };
+        Work<Order> next = (ctx, order) -> {
+            assertFalse(Thread.interrupted());
+            assertThrows(SQLException.class, () -> ctx.update("SELECT 1/0"));
+        };
+        acts.addAll(List.of(leaves, next, leaves, next));
+        assertEquals("step.completed step.failed step.rejected step.failed", events(charge, charge("a"), charge("b"), charge("c")));
+        assertEquals("2", one("SELECT count(*) FROM skald.idempotency WHERE error LIKE '%current transaction is aborted%'"));
     }
 
     @Test
