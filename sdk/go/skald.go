@@ -257,7 +257,8 @@ func (c *Context) changed() ([]byte, error) {
 func (p *Participant) Run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if _, err := amqp.ParseURI(p.AMQPURL); err != nil { // which may quote it, with its password
+	// The error may quote it, with its password.
+	if _, err := amqp.ParseURI(p.AMQPURL); err != nil || torn.MatchString(p.AMQPURL) {
 		return errors.New("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: " +
 			"a password's @, : and / are written %40, %3A, %2F")
 	}

@@ -12,6 +12,9 @@ import (
 var noText = regexp.MustCompile(`[\x00\x{FFFD}]`) // a byte that is no UTF-8 is read as U+FFFD
 var control = regexp.MustCompile(`\p{Cc}`)
 
+// torn is a URL with an @ in its password: where a / follows, pieces of the password are read as the host and the rest.
+var torn = regexp.MustCompile(`^\w+://[^?]*@[^?]*@`)
+
 // text is what a text column takes: bytes that are no UTF-8, and NUL, as \xNN. A U+FFFD that was sent so stays.
 func text(value string) string {
 	return noText.ReplaceAllStringFunc(value, func(bad string) string { return strings.Replace(fmt.Sprintf(`\x%02x`, bad), `\xefbfbd`, "\uFFFD", 1) })
