@@ -41,8 +41,8 @@ final class Servers {
         try {
             URI url = new URI(String.valueOf(named));
             made.setUri(url);
-            // Of a host that can't be read, the library says nothing, and takes localhost.
-            if (named.matches("amqps?://.+") && (url.getHost() != null || url.getRawAuthority() == null)) return made;
+            // Of a host that can't be read, the library says nothing, and takes localhost; a second @ is a password's.
+            if (named.matches("amqps?://(?![^?]*@[^?]*@).+") && (url.getHost() != null || url.getRawAuthority() == null)) return made;
         } catch (Exception unread) {
             // It may quote the password.
         }

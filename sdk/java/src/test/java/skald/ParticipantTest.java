@@ -337,7 +337,7 @@ class ParticipantTest extends Shop {
 
     @Test
     void anAddressThatIsNoBrokersIsRefusedWithoutItsPassword() {
-        for (String address : Arrays.asList(null, "localhost", "amqp://u:se:cret@localhost", "amqp://u:cr@cret@localhost", "amqp://u:x/cret@localhost",
+        for (String address : Arrays.asList(null, "localhost", "amqp://u:se:cret@localhost", "amqp://u:cr@cret@localhost", "amqp://u:x/cret@localhost", "amqp://u:s@cret/@localhost",
             "amqp://u:%cret@localhost", "amqp://u:cret@a_b", "amqp://a,b", "amqp://u:cret@localhost/a/b", "amqp:localhost")) {
             shop.amqpUrl = address;
             var error = assertTimeoutPreemptively(Duration.ofSeconds(30), () -> assertThrows(IllegalArgumentException.class, shop::run), address);
