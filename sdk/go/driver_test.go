@@ -19,7 +19,8 @@ func TestWhatAStepRegistersWithTheDriverIsItsOwn(t *testing.T) {
 }
 
 func TestAStepIsRejectedWhateverTheDefaultIsolationIs(t *testing.T) {
-	for _, said := range []string{"default_transaction_isolation=serializable", "options=-c%20default_transaction_isolation%3Dserializable"} {
+	for _, said := range []string{"default_transaction_isolation=serializable",
+		"options=-c%20default_transaction_isolation%3Dserializable"} {
 		t.Setenv("DATABASE_URL", url+"?"+said)
 		s := open(t)
 		s.acts = append(act(Reject("no money")), act(Snooze(0))...)

@@ -311,15 +311,15 @@ public final class Participant implements AutoCloseable {
         }
     }
 
-    /** Refuses a connection that a step's COPY holds: the driver would wait for its end, but not if interrupted. That the step has left behind
-     * an interrupt is forgotten, too. */
+    /** Refuses a connection that a step's COPY holds: the driver would wait for its end, but not if interrupted.
+     * Forgets an interrupt that the step has left behind, too. */
     private static void release(Connection connection) throws SQLException {
         try {
             Thread.currentThread().interrupt();
             connection.unwrap(PGConnection.class).getNotifications(); // in a transaction, it does no more than that
         } catch (SQLException error) {
-            if (error.getCause() instanceof InterruptedException) throw new IllegalStateException("the step has left a COPY open");
-            throw error;
+            if (!(error.getCause() instanceof InterruptedException)) throw error;
+            throw new IllegalStateException("the step has left a COPY open");
         } finally {
             Thread.interrupted();
         }

@@ -42,7 +42,8 @@ final class Servers {
             URI url = new URI(String.valueOf(named));
             made.setUri(url);
             // Of a host that can't be read, the library says nothing, and takes localhost; a second @ is a password's.
-            if (named.matches("amqps?://(?![^?]*@[^?]*@).+") && (url.getHost() != null || url.getRawAuthority() == null)) return made;
+            if (named.matches("amqps?://(?![^?]*@[^?]*@).+")
+                && (url.getHost() != null || url.getRawAuthority() == null)) return made;
         } catch (Exception unread) {
             // It may quote the password.
         }

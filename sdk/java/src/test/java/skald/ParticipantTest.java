@@ -82,17 +82,20 @@ class ParticipantTest extends Shop {
 
     @Test
     void aStepThatLeavesACopyOpenEndsAllTheSame() throws Exception {
-        Work<Order> copies = (ctx, order) -> ctx.connection().unwrap(PGConnection.class).getCopyAPI().copyIn("COPY wallet FROM stdin");
+        Work<Order> copies = (ctx, order) -> ctx.connection().unwrap(PGConnection.class).getCopyAPI()
+            .copyIn("COPY wallet FROM stdin");
         acts.add(copies);
         for (Exception thrown : List.of(new IOException("no file"), new Reject("no money"))) acts.add((ctx, order) -> {
             copies.run(ctx, order);
             throw thrown;
         });
-        assertTimeoutPreemptively(Duration.ofSeconds(30), () -> assertEquals("step.failed step.failed step.rejected step.completed",
-            events(charge, charge("a"), charge("b"), charge("c"))));
+        String said = assertTimeoutPreemptively(Duration.ofSeconds(30),
+            () -> events(charge, charge("a"), charge("b"), charge("c")));
+        assertEquals("step.failed step.failed step.rejected step.completed", said);
         assertEquals("java.lang.IllegalStateException: the step has left a COPY open, java.io.IOException: no file",
             one("SELECT string_agg(error, ', ' ORDER BY key DESC) FROM skald.idempotency WHERE status <> 'rejected'"));
-        assertEquals("90 1 1", cents() + one("SELECT ' ' || min(attempts) || ' ' || max(attempts) FROM skald.idempotency"));
+        assertEquals("1 1", one("SELECT min(attempts) || ' ' || max(attempts) FROM skald.idempotency"));
+        assertEquals("90", cents());
     }
 
     @Test
@@ -107,8 +110,10 @@ class ParticipantTest extends Shop {
             assertThrows(SQLException.class, () -> ctx.update("SELECT 1/0"));
         };
         acts.addAll(List.of(leaves, next, leaves, next));
-        assertEquals("step.completed step.failed step.rejected step.failed", events(charge, charge("a"), charge("b"), charge("c")));
-        assertEquals("2", one("SELECT count(*) FROM skald.idempotency WHERE error LIKE '%current transaction is aborted%'"));
+        assertEquals("step.completed step.failed step.rejected step.failed",
+            events(charge, charge("a"), charge("b"), charge("c")));
+        assertEquals("2",
+            one("SELECT count(*) FROM skald.idempotency WHERE error LIKE '%current transaction is aborted%'"));
     }
 
     @Test
@@ -337,8 +342,9 @@ class ParticipantTest extends Shop {
 
     @Test
     void anAddressThatIsNoBrokersIsRefusedWithoutItsPassword() {
-        for (String address : Arrays.asList(null, "localhost", "amqp://u:se:cret@localhost", "amqp://u:cr@cret@localhost", "amqp://u:x/cret@localhost", "amqp://u:s@cret/@localhost",
-            "amqp://u:%cret@localhost", "amqp://u:cret@a_b", "amqp://a,b", "amqp://u:cret@localhost/a/b", "amqp:localhost")) {
+        for (String address : Arrays.asList(null, "localhost", "amqp://u:se:cret@localhost", "amqp://u:cr@cret@localhost", "amqp://u:x/cret@localhost",
+            "amqp://u:s@cret/@localhost", "amqp://u:%cret@localhost", "amqp://u:cret@a_b",
+            "amqp://a,b", "amqp://u:cret@localhost/a/b", "amqp:localhost")) {
             shop.amqpUrl = address;
             var error = assertTimeoutPreemptively(Duration.ofSeconds(30), () -> assertThrows(IllegalArgumentException.class, shop::run), address);
             assertTrue(error.getMessage().startsWith("AMQP_URL is not the URL of a broker") && error.getCause() == null, error.toString());
