@@ -187,6 +187,13 @@ def test_a_snooze_uses_no_attempt(shop: Shop) -> None:
     assert shop.one("SELECT due_at > clock_timestamp() + interval '50 min' FROM skald.outbox WHERE type = 'charge'")
 
 
+def test_a_step_ends_as_ever_where_the_default_isolation_is_stricter(shop: Shop) -> None:
+    shop.participant.database_url += "?options=-c%20default_transaction_isolation%3Dserializable"
+    shop.raises = [skald.Reject("no money"), skald.Snooze(timedelta(hours=1)), ValueError("broke"), skald.Malformed("no customer")]
+    assert [shop.participant.process(message("charge", 2, key=key)) for key in "abcd"] == [
+        "step.rejected", "step.snoozed", "step.failed", "step.parked"]
+
+
 def test_a_snooze_of_no_time_is_the_steps_fault(shop: Shop) -> None:
     shop.raises = [lambda ctx, order: skald.Snooze(30)]  # type: ignore[arg-type]
     assert shop.participant.process(charge_message) == "step.failed"
