@@ -22,7 +22,7 @@ import psycopg
 from psycopg import errors
 
 from ._commit import InDoubt, watched
-from ._connection import node, restore
+from ._connection import LEFT_MAX, left_open, node, restore
 
 __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze", "Step"]
 
@@ -216,7 +216,7 @@ class Participant:
             except BaseException as error:  # noqa: BLE001 - a fault of any kind: sys.exit() is one too
                 if not taken or (isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()):
                     raise
-                if (self._connection is None or self._connection.closed) and (lost := lost + 1) < LOST_MAX and time.monotonic() - began < IDLE_MAX:
+                if self._connection and self._connection.closed and (lost := lost + 1) < LOST_MAX and time.monotonic() - began < IDLE_MAX:
                     continue
                 log.warning("%s failed", _text(message.message_id).translate(CONTROL), exc_info=error)
                 end = ("fail(%s, %s, %s)", _text(f"{type(error).__name__}: {_text(error)}"))
@@ -244,10 +244,17 @@ class Participant:
             step = self._steps[f"{definition}/{name}"]
             ctx = Context(connection, scope, key, definition, version, name, attempt, f"{key}:{name}{'.compensate' * back}", token)
             data, received = json.loads(message.body.decode("utf-8-sig")), json.loads(message.body.decode("utf-8-sig"))
-            known = None
+            known, seconds = None, 0.0
             if step.upcast and version < step.options.get("version", 1):
                 data, received, known = step.upcast(data, version), step.upcast(received, version), step.options["version"]
-            made = (step.undo or step.run)(ctx, data) if back else step.run(ctx, data)
+            try:
+                made = (step.undo or step.run)(ctx, data) if back else step.run(ctx, data)
+                seconds = LEFT_MAX  # what a step has written that raises need not come to its end
+            finally:
+                if left_open(connection, seconds):
+                    self._connection = None  # which is the step's doing: no lost one
+            if self._connection is None:
+                raise RuntimeError("a stream or COPY of the step was left open, or a long statement not waited for: end it before the step ends")
             data = data if made is None else made
             ctx._ended.append(True)
             restore(connection, psycopg.Cursor)
