@@ -22,7 +22,8 @@ import psycopg
 from psycopg import errors
 
 from ._commit import InDoubt, watched
-from ._connection import LEFT_MAX, left_open, node, restore
+from ._connection import node, restore
+from ._left import LEFT_MAX, LeftOpen, left_open
 
 __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze", "Step"]
 
@@ -254,7 +255,7 @@ class Participant:
                 if left_open(connection, seconds):
                     self._connection = None  # which is the step's doing: no lost one
             if self._connection is None:
-                raise RuntimeError("a stream or COPY of the step was left open, or a long statement not waited for: end it before the step ends")
+                raise LeftOpen
             data = data if made is None else made
             ctx._ended.append(True)
             restore(connection, psycopg.Cursor)

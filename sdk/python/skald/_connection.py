@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from typing import Any
 
 import psycopg
 from psycopg import conninfo
-from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 # A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
 NODE: dict[str, Any] = {"target_session_attrs": "read-write", "connect_timeout": 5, "tcp_user_timeout": 8000, "keepalives": 1, "keepalives_idle": 5,
                         "keepalives_interval": 2, "keepalives_count": 3}
-
-
-LEFT_MAX = 5.0  # seconds that a statement may still take for which nobody waits
 
 
 def node(url: str, options: str = "") -> str:
@@ -41,16 +36,3 @@ def restore(connection: Any, cursors: Any) -> None:
     connection.prepare_threshold, connection.prepared_max = 5, 100
     for handlers in (connection._notice_handlers, connection._notify_handlers):
         handlers.clear()
-
-
-def left_open(connection: psycopg.Connection[Any], seconds: float) -> bool:
-    """Whether a stream, a COPY or a longer statement is there: it may keep the connection's lock for ever, so that connection is given up."""
-    is_free = connection.lock.acquire(timeout=seconds)
-    is_open = not is_free or connection.info.transaction_status is TransactionStatus.ACTIVE
-    if is_free:
-        connection.lock.release()
-    if is_open:
-        with suppress(psycopg.Error):
-            connection.cancel()  # else its server may go on, and keep the claim
-        connection.pgconn.finish()
-    return is_open

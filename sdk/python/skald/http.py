@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from typing import Any, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 
 import psycopg
 from fastapi import FastAPI, Request
@@ -28,18 +28,15 @@ from starlette.responses import Response
 from . import IDLE_MAX, _dump
 from ._commit import InDoubt, commit
 from ._connection import node, restore
+from ._left import LEFT_MAX, LeftOpen, left_open_async
 from ._response import Response as _Response, Send, problem as _problem, wait_preference as _wait_preference
+from ._run import App, Receive, Run as _Run, Scope, TooSlow as _TooSlow
 
 __all__ = ["Guard", "RequestContext", "context", "guard"]
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 TRIES_MAX, WAIT_MAX, COMMIT_MAX = 3, 30, 45
 CONTENTION = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 PASSING = {401, 403, 408, 409, 425, 429}  # a retry may get another response
-OWN = {b"connection", b"content-length", b"content-type", b"date", b"keep-alive", b"transfer-encoding", b"trailer", b"upgrade"}
 
 
 @dataclass
@@ -56,6 +53,7 @@ class RequestContext:
     _is_used: bool = field(default=False, repr=False)
     _has_ended: bool = field(default=False, repr=False)
     _raised: BaseException | None = field(default=None, repr=False)
+    _has_left: bool = field(default=False, repr=False)
     _met: Exception | None = field(default=None, repr=False)
     _ended_by: Exception | None = field(default=None, repr=False)  # the same, unless a savepoint has undone it
 
@@ -95,55 +93,6 @@ class RequestContext:
 
 class _Again(Exception):
     """The transaction was rolled back through no fault of the request."""
-
-
-class _TooSlow(Exception):
-    pass
-
-
-class _Run:
-    """The application at work on a request. What it sends is kept; with its last byte it waits for finish(), so that its background tasks follow
-    the response."""
-
-    def __init__(self, app: App, scope: Scope, body: bytes) -> None:
-        self._sent: list[MutableMapping[str, Any]] = []
-        self._bodies = [{"type": "http.request", "body": body, "more_body": False}]
-        self._responded, self._may_go_on = asyncio.get_running_loop().create_future(), asyncio.Event()
-        self._task = asyncio.ensure_future(app({**scope, "extensions": {}}, self._receive, self._send))
-
-    async def _receive(self) -> MutableMapping[str, Any]:
-        if self._bodies:
-            return self._bodies.pop()
-        await self._may_go_on.wait()
-        return {"type": "http.disconnect"}
-
-    async def _send(self, message: MutableMapping[str, Any]) -> None:
-        self._sent.append(message)
-        if message["type"] == "http.response.body" and not message.get("more_body") and not self._responded.done():
-            self._responded.set_result(None)
-            await self._may_go_on.wait()
-
-    async def response(self, seconds: float) -> _Response:
-        """Raises what the application raises, and _TooSlow."""
-        await asyncio.wait({self._task, self._responded}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if not self._responded.done():
-            if not self._task.done():
-                raise _TooSlow
-            self._task.result()
-            raise RuntimeError("the application ended without a response")
-        head = next(m for m in self._sent if m["type"] == "http.response.start")
-        types = [value.decode("latin-1") for name, value in head["headers"] if name.lower() == b"content-type"]
-        headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in head["headers"] if name.lower() not in OWN]
-        return _Response(head["status"], types[0] if types else "", headers, b"".join(m.get("body", b"") for m in self._sent))
-
-    async def finish(self) -> None:
-        """Once the response is out. Raises what the application raised."""
-        self._may_go_on.set()
-        await self._task
-
-    async def cancel(self) -> None:
-        self._task.cancel()
-        await asyncio.wait({self._task}, timeout=1)
 
 
 class Guard:
@@ -243,7 +192,7 @@ class Guard:
                     try:
                         return await self._run(connection, app, scope, whose, keys, body, committing, doubt)
                     except Exception as error:
-                        lost = connection.closed
+                        lost = connection.closed and not isinstance(error, LeftOpen)
                         doubt = doubt or isinstance(error, InDoubt) or (lost and bool(committing))
                         if not lost and not isinstance(error, (_Again, InDoubt, *CONTENTION)):
                             raise
@@ -288,9 +237,13 @@ class Guard:
                 made = await self._made(run, ctx)
                 restore(connection, psycopg.AsyncCursor)
                 if made is None or not _is_outcome(made, ctx):
+                    if ctx._has_left:
+                        return made, run
                     if connection.info.transaction_status is not TransactionStatus.INERROR:
                         await connection.execute("SELECT skald.assert_requested(%s)", (taken,))
                     raise psycopg.Rollback
+                if ctx._has_left:
+                    raise LeftOpen
                 if ctx._unawaited:
                     raise RuntimeError("a statement of the handler was never awaited, and not executed: `await ctx.sql(...)`, in an `async def`")
                 if connection.info.transaction_status is TransactionStatus.INERROR:
@@ -327,6 +280,7 @@ class Guard:
             ctx._raised = error
         finally:
             ctx._has_ended = True
+            ctx._has_left = await left_open_async(ctx._connection, LEFT_MAX if made is not None and ctx._raised is None else 0)
         is_over = ctx._connection.info.transaction_status is TransactionStatus.INERROR
         for met in (ctx._raised, ctx._ended_by if is_over else None):
             if isinstance(met, CONTENTION) and (is_over or met is ctx._met):

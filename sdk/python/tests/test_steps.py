@@ -329,7 +329,7 @@ def test_what_a_step_leaves_open_is_its_fault_and_keeps_nobody(shop: Shop, monke
     assert [shop.participant.process(message("charge", 2, key=key)) for key in "abcd"] == [
         "step.failed", "step.rejected", "step.failed", "step.completed"]
     assert [error.split(":")[0] for error, in shop.c.execute("SELECT error FROM skald.idempotency WHERE status = 'retrying' ORDER BY key")] == [
-        "RuntimeError", "ValueError"]
+        "LeftOpen", "ValueError"]
     assert (shop.cents, len(shop.ran)) == (90, 4)
     LEFT.clear()
 
