@@ -26,7 +26,8 @@ def node(url: str, options: str = "") -> str:
         raise ValueError("DATABASE_URL is not the URL of a database, such as postgresql://user:password@host:5432/database: "
                          "a password's @, :, / and % are written %40, %3A, %2F, %25") from None
     own = given.get("options", os.environ.get("PGOPTIONS", ""))
-    return conninfo.make_conninfo(**{**NODE, **given, "options": f"{own} {options}".strip() or None})
+    # What Skald and strangers say is any text, whatever PGCLIENTENCODING says.
+    return conninfo.make_conninfo(**{**NODE, **given, "client_encoding": "UTF8", "options": f"{own} {options}".strip() or None})
 
 
 def restore(connection: Any, cursors: Any) -> None:

@@ -168,6 +168,17 @@ def test_what_a_step_sets_in_the_driver_is_its_own(shop: Shop) -> None:
     assert not shop.participant.connect()._notify_handlers
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_rejection_says_what_it_likes_in_any_clients_encoding(shop: Shop, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", encoding)
+    shop.raises = [skald.Reject("zu wenig \u20ac"), skald.Reject("zu wenig \u20ac")]
+    assert shop.participant.process(charge_message) == "step.rejected"
+    shop.participant.connect().close()
+    shop.participant.database_url += f"?client_encoding={encoding}"
+    assert shop.participant.process(message("charge", 2, key="a")) == "step.rejected"
+    assert shop.one("SELECT string_agg(DISTINCT error, ',') FROM skald.idempotency") == "zu wenig \u20ac"
+
+
 def test_a_rejection_without_a_text_is_one(shop: Shop) -> None:
     shop.raises = [UnspeakableReject()]
     assert shop.participant.process(charge_message) == "step.rejected"
@@ -292,46 +303,6 @@ class Overtaken:
 
     def release(self) -> None:
         pass
-
-
-LEFT: list[Any] = []
-
-
-def leave_stream(ctx: skald.Context, order: Any) -> None:
-    LEFT.append(ctx.connection.cursor().stream("SELECT generate_series(1, 100000)"))
-    next(LEFT[-1])
-
-
-def leave_copy(ctx: skald.Context, order: Any) -> None:
-    LEFT.append(ctx.connection.cursor().copy("COPY wallet FROM STDIN"))
-    LEFT[-1].__enter__()
-
-
-def leave_mistaken_copy(ctx: skald.Context, order: Any) -> None:
-    with pytest.raises(psycopg.ProgrammingError):
-        ctx.sql("COPY wallet FROM STDIN")
-
-
-
-
-
-@pytest.mark.parametrize("leave", [leave_stream, leave_copy, leave_mistaken_copy])
-def test_what_a_step_leaves_open_is_its_fault_and_keeps_nobody(shop: Shop, monkeypatch: pytest.MonkeyPatch, leave: Any) -> None:
-    def raises(error: Exception) -> Any:
-        def act(ctx: skald.Context, order: Any) -> None:
-            leave(ctx, order)
-            raise error
-
-        return act
-
-    monkeypatch.setattr(skald, "LEFT_MAX", 0.1)
-    shop.raises = [leave, raises(skald.Reject("no money")), raises(ValueError("broke"))]
-    assert [shop.participant.process(message("charge", 2, key=key)) for key in "abcd"] == [
-        "step.failed", "step.rejected", "step.failed", "step.completed"]
-    assert [error.split(":")[0] for error, in shop.c.execute("SELECT error FROM skald.idempotency WHERE status = 'retrying' ORDER BY key")] == [
-        "LeftOpen", "ValueError"]
-    assert (shop.cents, len(shop.ran)) == (90, 4)
-    LEFT.clear()
 
 
 def test_a_statement_that_fails_behind_the_step_is_the_steps_fault(shop: Shop) -> None:
