@@ -13,7 +13,7 @@ import threading
 import time
 from concurrent import futures
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Callable, Mapping, Sequence
 
 import pika
@@ -24,6 +24,7 @@ from psycopg import errors
 from ._commit import InDoubt, watched
 from ._connection import node, restore
 from ._left import LEFT_MAX, LeftOpen, left_open
+from ._text import Trace, dump, headers, line, text
 
 __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze", "Step"]
 
@@ -31,7 +32,6 @@ log = logging.getLogger("skald")
 
 OPTIONS = ("version", "attempts", "first_ms", "longest_ms", "deadline_ms")
 CONTENDED_MAX, LOST_MAX, IDLE_MAX = 50, 5, 30  # in a row, before they count as an attempt of the step; seconds of silence in a transaction
-CONTROL = {one: f"\\x{one:02x}" for one in (*range(32), *range(127, 160))}  # what strangers have sent begins no line of the log
 
 
 def _decode_value(encoded: bytes, offset: int, decode: Callable[[bytes, int], Any] = pika.data.decode_value) -> Any:
@@ -100,7 +100,7 @@ class Context:
 
     def publish(self, destination: str, type: str, body: Any, *, if_unrouted: str = "keep") -> None:
         """Sends a message of your own if the step commits, at least once."""
-        self.sql("SELECT skald.publish(%s, %s, %s, %s, %s)", (self.taken, destination, type, _dump(body), if_unrouted))
+        self.sql("SELECT skald.publish(%s, %s, %s, %s, %s)", (self.taken, destination, type, dump(body), if_unrouted))
 
 
 Function = Callable[[Context, Any], Any]
@@ -203,15 +203,15 @@ class Participant:
                 if contended < CONTENDED_MAX or not taken:
                     time.sleep(random.uniform(0, min(0.25, 0.005 * 2 ** min(contended, 6))))
                     continue
-                end: tuple[str, Any] = ("fail(%s, %s, %s)", _text(why))
+                end: tuple[str, Any] = ("fail(%s, %s, %s)", text(why))
             except Reject as error:
-                end = ("reject(%s, %s, %s)", _text(error))
+                end = ("reject(%s, %s, %s)", text(error))
             except Snooze as error:
                 end = ("snooze(%s, %s, %s)", error.wait)
             except Malformed as error:
-                end = ("give_up(%s, %s, 'malformed', %s)", _text(error))
+                end = ("give_up(%s, %s, 'malformed', %s)", text(error))
             except errors.InvalidTransactionTermination as error:
-                end = ("give_up(%s, %s, 'transaction_ended', %s)", _text(error))
+                end = ("give_up(%s, %s, 'transaction_ended', %s)", text(error))
             except InDoubt:
                 raise
             except BaseException as error:  # noqa: BLE001 - a fault of any kind: sys.exit() is one too
@@ -219,12 +219,12 @@ class Participant:
                     raise
                 if self._connection and self._connection.closed and (lost := lost + 1) < LOST_MAX and time.monotonic() - began < IDLE_MAX:
                     continue
-                log.warning("%s failed", _text(message.message_id).translate(CONTROL), exc_info=error)
-                end = ("fail(%s, %s, %s)", _text(f"{type(error).__name__}: {_text(error)}"))
+                log.warning("%s failed\n%s", line(message.message_id), text(Trace(error)))
+                end = ("fail(%s, %s, %s)", text(f"{type(error).__name__}: {text(error)}"))
             with watched(self.connect()) as connection:
                 event = str(connection.execute(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])).fetchall()[0][0])
             if event.endswith(".parked"):
-                log.error("%s of %s: %s", event, *(_text(one).translate(CONTROL) for one in (message.message_id, end[1])))
+                log.error("%s of %s: %s", event, line(message.message_id), line(end[1]))
             return event
 
     def _run(self, message: Message, taken: list[str]) -> str:
@@ -233,11 +233,11 @@ class Participant:
             [(verdict, event, why, scope, key, definition, version, name, back, attempt, token)] = connection.execute(
                 "SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text"
                 "  FROM skald.take(%s, %s, %s, %s, %s, %s, %s)",
-                (_text(message.type), json.dumps(_headers(message.headers)), message.body, self._said(), _text(message.message_id),
-                 _text(message.content_type), message.given_up)).fetchall()
+                (text(message.type), json.dumps(headers(message.headers)), message.body, self._said(), text(message.message_id),
+                 text(message.content_type), message.given_up)).fetchall()
             if verdict != "run":
                 if event.endswith(".parked"):
-                    log.error("%s of %s: %s", event, *(_text(one).translate(CONTROL) for one in (message.message_id, why)))
+                    log.error("%s of %s: %s", event, line(message.message_id), line(why))
                 with watched(connection):
                     connection.execute("COMMIT AND CHAIN", prepare=False)
                 return str(event)
@@ -261,7 +261,7 @@ class Participant:
             restore(connection, psycopg.Cursor)
             # What has not changed goes on as it came, to the byte and the version. True == 1, but they are not the same JSON.
             same = data == received and json.dumps(data, sort_keys=True) == json.dumps(received, sort_keys=True)
-            connection.execute("SELECT skald.done(%s, %s, %s)", (token, *((message.body, None) if same else (_dump(data), known))))
+            connection.execute("SELECT skald.done(%s, %s, %s)", (token, *((message.body, None) if same else (dump(data), known))))
             # Psycopg takes ROLLBACK, in answer to COMMIT, for success. What a thread writes in the transaction behind this one is undone.
             with watched(connection):
                 committed = connection.execute("COMMIT AND CHAIN", prepare=False).statusmessage
@@ -307,7 +307,7 @@ class Participant:
             except (psycopg.Error, OSError) as error:
                 if time.monotonic() - self._said_kept >= 60:
                     self._said_kept = time.monotonic()
-                    log.warning("%s is kept until the database takes it: %s", *(_text(one).translate(CONTROL) for one in (message.message_id, error)))
+                    log.warning("%s is kept until the database takes it: %s", line(message.message_id), line(error))
                 if self._connection is not None:
                     self._connection.close()  # its server may have become a standby
                 broker.sleep(random.uniform(0, waits))
@@ -368,27 +368,3 @@ class Participant:
         if self.declare:
             channel.queue_bind(f"skald.{self.service}", "skald", self.service)
             channel.queue_bind(f"skald.{self.service}.parked", "skald.parked", self.service)
-
-
-def _text(value: Any) -> str:
-    """What a text column takes: of bytes, what is no UTF-8 as \\xNN."""
-    try:
-        text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
-    except BaseException as error:  # noqa: BLE001 - an exception of the step's whose own text is a fault
-        text = f"its text can't be had: {type(error).__name__}"
-    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _headers(headers: Mapping[Any, Any]) -> dict[str, str]:
-    """As text. What has no text form is left out: then take() says which header is missing."""
-    made = {}
-    for name, value in headers.items():
-        if isinstance(value, datetime):
-            value = int(value.timestamp())
-        if isinstance(value, (str, int, bytes)):
-            made[_text(name)] = _text(value).lower() if isinstance(value, bool) else _text(value)
-    return made
-
-
-def _dump(data: Any) -> bytes:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()

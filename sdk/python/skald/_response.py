@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Awaitable, Callable, MutableMapping, Sequence
 
-from . import _dump
+from ._text import dump
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
@@ -30,7 +30,7 @@ class Response:
 
 
 def problem(name: str | None, status: int, title: str, detail: str) -> Response:
-    body = _dump({"type": f"/problems/{name}" if name else "about:blank", "title": title, "status": status, "detail": detail})
+    body = dump({"type": f"/problems/{name}" if name else "about:blank", "title": title, "status": status, "detail": detail})
     return Response(status, "application/problem+json", [["Retry-After", "1"]] if status == 503 else [], body, name)
 
 

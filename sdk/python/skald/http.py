@@ -25,12 +25,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from . import IDLE_MAX, _dump
+from . import IDLE_MAX
 from ._commit import InDoubt, commit
 from ._connection import node, restore
 from ._left import LEFT_MAX, LeftOpen, left_open_async
 from ._response import Response as _Response, Send, problem as _problem, wait_preference as _wait_preference
 from ._run import App, Receive, Run as _Run, Scope, TooSlow as _TooSlow
+from ._text import dump
 
 __all__ = ["Guard", "RequestContext", "context", "guard"]
 
@@ -88,7 +89,7 @@ class RequestContext:
               attributes: Mapping[str, str] | None = None) -> Coroutine[Any, Any, object]:
         """Starts a saga under the request's key. `itinerary`: "create-order@orders=compensatable arrange-shipping@shipping=pivot"."""
         return self.sql("SELECT skald.start_requested(%s, %s, %s, %s, %s, %s, %s)",
-                        (self.taken, definition, itinerary, _dump(data), version, deadline, json.dumps(attributes) if attributes else None))
+                        (self.taken, definition, itinerary, dump(data), version, deadline, json.dumps(attributes) if attributes else None))
 
 
 class _Again(Exception):

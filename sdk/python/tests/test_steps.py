@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import re
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -224,12 +225,24 @@ def test_what_can_never_run_is_parked_with_the_reason(shop: Shop) -> None:
 
 
 def test_what_strangers_have_sent_begins_no_line_of_the_log(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
-    shop.raises = [skald.Malformed("no\ncustomer"), ValueError("broke")]
+    def fails(ctx: skald.Context, order: Any) -> None:
+        try:
+            raise KeyError("caused")
+        except KeyError as error:
+            raise groups[0] from error
+
+    odd = ValueError("broke\n\u20ac\rforged")
+    odd.__notes__ = ["noted\nforged"]
+    groups = [eval("ExceptionGroup('two', [odd, SyntaxError('x\\nforged')])", {"odd": odd}) if sys.version_info >= (3, 11) else odd]
+    shop.raises = [skald.Malformed("no\ncustomer"), fails]
     bad = message("charge", 2, key="b", headers={"x-saga-itinerary": "x"})
     for m in (charge_message, message("charge", 2, key="a"), bad):
         shop.participant.process(dataclasses.replace(m, message_id="a\nb"))
     said = [record.getMessage() for record in caplog.records if record.name == "skald"]
-    assert said[:2] == [r"step.parked of a\x0ab: no\x0acustomer", r"a\x0ab failed"] and said[2].startswith(r"delivery.parked of a\x0ab: ")
+    assert said[0] == r"step.parked of a\x0ab: no\x0acustomer" and said[2].startswith(r"delivery.parked of a\x0ab: ")
+    assert said[1].startswith("a\\x0ab failed\nTraceback (most recent call last):\n  File ") and "in fails\n" in said[1]
+    assert "\nKeyError: 'caused'\n" in said[1] and "ValueError: broke\\x0a\u20ac\\x0dforged" in said[1]
+    assert not re.search(r"^\W*forged", caplog.text, re.MULTILINE) and "\r" not in caplog.text
 
 
 def test_what_postgresql_refuses_because_of_its_content_is_parked(shop: Shop) -> None:
