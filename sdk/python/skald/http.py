@@ -105,12 +105,20 @@ class Guard:
                  handler_seconds: float = 30, body_max: int = 262144) -> None:
         self.scope, self.guarded, self.handler_seconds, self.body_max, self._used = scope, guarded, handler_seconds, body_max, 0
         silence = int(max(IDLE_MAX, handler_seconds + 5) * 1000)  # a handler may be silent as long as it may take
-        # A lost connection is tried for, less and less often, until it is given up: then the next request has a new one made.
-        self._pool = AsyncConnectionPool(
-            node(database_url or os.environ["DATABASE_URL"],
-                 f"-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout={silence}"),
-            kwargs={"autocommit": True}, configure=self._configure, reset=self._reset,
-            min_size=0, max_size=connections, timeout=10, reconnect_timeout=5, open=False)
+        self._where = node(database_url or os.environ["DATABASE_URL"],
+                           f"-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout={silence}")
+        self._connections, self._pools = connections, dict[asyncio.AbstractEventLoop, AsyncConnectionPool]()
+
+    def _pool_of(self, loop: asyncio.AbstractEventLoop) -> AsyncConnectionPool:
+        """A pool is one event loop's, and Starlette's TestClient has another for each request."""
+        for ended in [other for other in list(self._pools) if other.is_closed()]:
+            for connection in self._pools.pop(ended)._pool:
+                connection.pgconn.finish()
+        if loop not in self._pools:
+            # A lost connection is tried for, less and less often, until it is given up: then the next request has a new one made.
+            self._pools[loop] = AsyncConnectionPool(self._where, kwargs={"autocommit": True}, configure=self._configure, reset=self._reset, min_size=0,
+                                                    max_size=self._connections, timeout=10, reconnect_timeout=5, open=False)
+        return self._pools[loop]
 
     @staticmethod
     async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -127,7 +135,7 @@ class Guard:
 
     async def close(self) -> None:
         """Closes its connections, when the application ends."""
-        await self._pool.close()
+        await self._pool_of(asyncio.get_running_loop()).close()
 
     async def serve(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not self.guarded(Request(scope)):
@@ -146,7 +154,6 @@ class Guard:
         if body is None:
             await _problem(None, 413, "Content Too Large", "the body is larger than this server takes").send(send)
             return
-        await self._pool.open()
         wait = _wait_preference(scope["headers"])
         until = asyncio.get_running_loop().time() + min(wait or 0, WAIT_MAX)
         pause = 0.05
@@ -185,10 +192,12 @@ class Guard:
     async def _respond(self, app: App, scope: Scope, whose: str, keys: list[str], body: bytes) -> tuple[_Response | None, _Run | None]:
         """The response, or None where the application raised; and the application, which is to go on behind it."""
         doubt = lost = busy = False
+        pool = self._pool_of(asyncio.get_running_loop())
+        await pool.open()
         for _ in range(TRIES_MAX):
             committing: list[bool] = []
             try:
-                async with self._pool.connection() as connection:
+                async with pool.connection() as connection:
                     self._used += 1
                     try:
                         return await self._run(connection, app, scope, whose, keys, body, committing, doubt)
@@ -200,11 +209,11 @@ class Guard:
                     finally:
                         self._used -= 1
                 if lost:
-                    await self._pool.check()  # what has ended this session, a restart perhaps, may have ended the idle ones
+                    await pool.check()  # what has ended this session, a restart perhaps, may have ended the idle ones
                 else:
                     await asyncio.sleep(random.uniform(0, 0.05))
             except PoolTimeout:
-                lost, busy = True, self._used >= self._pool.max_size
+                lost, busy = True, self._used >= pool.max_size
                 break
         if doubt:
             return _problem("outcome-unknown", 503, "It is not known whether the request took effect",

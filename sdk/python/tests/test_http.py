@@ -4,6 +4,7 @@ command line), ORDER_SERVICE (examples/order_saga)."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
 import os
@@ -21,6 +22,7 @@ import psycopg
 import pytest
 from application import ORDER, Order, Shop, problem, shop, url  # noqa: F401
 from fastapi import Response
+from fastapi.testclient import TestClient
 from standby import AbsentStandby
 
 import skald.http
@@ -168,7 +170,7 @@ def test_sessions_that_ended_while_they_were_idle_are_replaced(shop: Shop) -> No
 
     async def idle() -> None:
         await leave.wait()
-        while shop.guard._pool.get_stats()["pool_available"] < 5:
+        while shop.guard._pool_of(shop.loop).get_stats()["pool_available"] < 5:
             await asyncio.sleep(0.01)
 
     shop.act = together
@@ -178,9 +180,25 @@ def test_sessions_that_ended_while_they_were_idle_are_replaced(shop: Shop) -> No
     assert (shop.notes(), shop.runs) == (6, 6)
 
 
+def test_a_test_client_has_an_event_loop_for_each_request(shop: Shop) -> None:
+    async def act(ctx: RequestContext, order: Order) -> Response:
+        await shop.note(ctx, order)
+        return Response(status_code=201)
+
+    shop.act, client = act, TestClient(shop.app)
+    for number in range(6):
+        with client if number > 3 else contextlib.nullcontext():
+            for key in (f"k{number}", f"k{number}", f"b{number}"):
+                assert client.post("/orders", content=ORDER, headers={"Content-Type": "application/json", "Idempotency-Key": key}).status_code == 201
+    assert shop.notes() == 12
+    sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+    while shop.one(sessions) > 2:  # that one, and the last loop's
+        pass
+
+
 @pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
 def test_when_the_database_is_back_the_next_request_is_served(shop: Shop) -> None:
-    pool = shop.guard._pool
+    pool = shop.guard._pool_of(shop.loop)
     assert pool.reconnect_timeout < pool.timeout  # and not minutes, after an outage of minutes
     pool.reconnect_timeout, pool.timeout = 0, 0.5
     name = shop.one("SELECT current_database()")

@@ -139,7 +139,7 @@ def test_a_full_pool_is_not_said_to_be_the_database(shop: Shop) -> None:
         leave.set()
 
     shop.act = slow
-    shop.guard._pool.timeout = 0.2
+    shop.guard._pool_of(shop.loop).timeout = 0.2
     shop.send(meanwhile, ("a", ORDER, {}))
     assert (problem(busy[0]), "have all connections" in busy[0].text, shop.notes()) == ((503, "about:blank"), True, 1)
 
