@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import random
+import re
 import signal
 import threading
 import time
@@ -280,7 +281,8 @@ class Participant:
             if not url:
                 raise ValueError(f"{name} is not set")
         try:
-            if not self.amqp_url.lower().startswith(("amqp://", "amqps://")):  # pika connects to any
+            # Pika connects to any; and to a piece of a password that has an @ and a / of its own.
+            if not re.match("amqps?://(?![^?]*@[^?]*/[^?]*@)", self.amqp_url, re.IGNORECASE):
                 raise ValueError
             where = pika.URLParameters(self.amqp_url)
         except Exception:

@@ -19,8 +19,8 @@ def node(url: str, options: str = "") -> str:
     """`options`: of the session, behind its own."""
     try:
         given = conninfo.conninfo_to_dict(url)
-        # A password's own @ or / has made a host or port of a piece of it, which an error would name.
-        if re.search("[^,]@", str(given.get("host", ""))) or re.search("[^0-9,]", str(given.get("port", ""))):
+        # A password's own @ or / has made a host, port or database of a piece of it, which an error would name.
+        if re.match("[a-z]+://[^?]*@[^?]*@", url) or re.search("[^0-9,]", str(given.get("port", ""))):
             raise ValueError
     except (psycopg.ProgrammingError, ValueError):  # which may quote the password
         raise ValueError("DATABASE_URL is not the URL of a database, such as postgresql://user:password@host:5432/database: "

@@ -227,7 +227,7 @@ def test_a_process_that_waits_for_a_lock_ends_when_told(shop: Shop) -> None:
 def test_an_address_that_is_none_is_said_at_the_start(url: str) -> None:
     with pytest.raises(ValueError, match="AMQP_URL is not set"):
         skald.Participant("payments", database_url=url, amqp_url="").run()
-    for other in ("localhost", "http://localhost", "amqp:localhost", "amqpx://localhost", "amqp://localhost:x"):
+    for other in ("localhost", "http://localhost", "amqp:localhost", "amqpx://localhost", "amqp://localhost:x", "amqp://u:s@e/cret@localhost/x"):
         with pytest.raises(ValueError, match="AMQP_URL is not the URL of a broker"):
             skald.Participant("payments", database_url=url, amqp_url=other).run()
     with pytest.raises(ValueError, match="DATABASE_URL is not set"):
@@ -235,8 +235,8 @@ def test_an_address_that_is_none_is_said_at_the_start(url: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["localhost", "mysql://u:cret@localhost/x", "postgresql://u:se%cret@localhost/x", "postgresql://u:se cret@localhost/x",
-                                     "postgresql://u:se@cret@localhost/x", "postgresql://localhost:cret/x", "postgresql://localhost/x?password=se%cret",
-                                     "password='secret"])
+                                     "postgresql://u:se@cret@localhost/x", "postgresql://u:s@e/cret@localhost/x", "postgresql://localhost:cret/x",
+                                     "postgresql://localhost/x?password=se%cret", "password='secret"])
 def test_an_address_that_is_no_databases_is_refused_without_its_password(address: str) -> None:
     for opened in (lambda: skald.Participant("payments", database_url=address).connect(), lambda: Guard(address)):
         with pytest.raises(ValueError, match="^DATABASE_URL is not the URL of a database") as refused:
