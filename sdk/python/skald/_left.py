@@ -32,7 +32,7 @@ def left_open(connection: psycopg.Connection[Any], seconds: float) -> bool:
 
 
 async def left_open_async(connection: psycopg.AsyncConnection[Any], seconds: float) -> bool:
-    if seconds:
+    if seconds and connection.lock.locked():
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(connection.lock.acquire(), seconds)
             connection.lock.release()
