@@ -160,20 +160,22 @@ async function bodyOf(req: GuardedRequest, most: number): Promise<Buffer | undef
 
 const watched = new WeakSet<object>();
 
-/** Has Express tell when a handler throws, or gives next() an error: what an error handler makes a 400 of is not the handler's decision. */
+// Where the app has no error handler, so that there is one to be watched before Express itself makes a response of the error.
+const passesOn = (error: unknown, _req: unknown, _res: unknown, next: Next): void => next(error);
+
+/** Has Express tell of each error on its way to error handlers, wherever it was raised: what they make a 400 of is not the handler's decision. */
 function watch(req: GuardedRequest): void {
-  const { app } = req as any, layer = Object.getPrototypeOf((app?._router ?? app?.router)?.stack[0] ?? {});
-  const name = ["handleRequest", "handle_request"].find((one) => one in layer);
+  const { app } = req as any, stack = (app?._router ?? app?.router)?.stack ?? [], layer = Object.getPrototypeOf(stack[0] ?? {});
+  const name = ["handleError", "handle_error"].find((one) => one in layer);
   if (!name) throw new Error("guard() is for Express 4 and 5: this is neither");
+  if (stack.at(-1).handle !== passesOn) app.use(passesOn);
   if (watched.has(layer)) return;
   watched.add(layer);
   const handle = layer[name];
-  layer[name] = function (of: GuardedRequest & { next?: Next }, res: ServerResponse, next: Next): unknown {
-    const raised = of[onRaised];
-    if (!raised) return handle.call(this, of, res, next);
-    const watching = (then: Next): Next => (error) => (error && error !== "route" && error !== "router" ? raised(error, then) : then(error));
-    if (of.next) of.next = watching(of.next); // what res.sendFile() and res.render() call
-    return handle.call(this, of, res, watching(next));
+  layer[name] = function (error: unknown, of: GuardedRequest, res: ServerResponse, next: Next): void {
+    const then: Next = (raised) => handle.call(this, raised, of, res, next);
+    if (of[onRaised]) of[onRaised](error, then);
+    else then(error);
   };
 }
 

@@ -6,9 +6,9 @@ import { createRequire } from "node:module";
 import { type AddressInfo } from "node:net";
 import { PassThrough, pipeline, Readable } from "node:stream";
 import { after, before, test } from "node:test";
-import express, { type NextFunction, type Request, type RequestHandler, type Response } from "express";
+import express, { Router, type Express, type NextFunction, type Request, type RequestHandler, type Response } from "express";
 import pg from "pg";
-import { guard, type GuardSettings, type RequestContext } from "../src/express.js";
+import { guard, type Guard, type GuardSettings, type RequestContext } from "../src/express.js";
 import { OwnDatabase } from "./database.js";
 
 interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string; reused: boolean }
@@ -34,15 +34,19 @@ async function opened(earlier: RequestHandler[], settings: GuardSettings = {}, b
   app.set("env", "test"); // its own error handler writes nothing
   for (const one of [...earlier, guarded, ...behind]) app.use(one);
   app.post("/", (req, res, next) => act(req, res, next));
+  return listening(app, guarded);
+}
+
+async function listening(app: Express, guarded: Guard): Promise<Server> {
   const made = app.listen(0, "127.0.0.1");
   await once(made, "listening");
   closing.push(() => (made.close(), made.closeAllConnections(), guarded.close()));
   return made;
 }
 
-function send(to: Server, key?: string, more: Record<string, string> = {}, body = ""): Promise<Answer> {
+function send(to: Server, key?: string, more: Record<string, string> = {}, body = "", path = "/"): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const r = request({ agent, port: (to.address() as AddressInfo).port, method: "POST", host: "127.0.0.1",
+    const r = request({ agent, path, port: (to.address() as AddressInfo).port, method: "POST", host: "127.0.0.1",
       headers: { ...(key === undefined ? {} : { "Idempotency-Key": key }), ...more } }, (answer) => {
       let text = "";
       answer.setEncoding("utf8").on("data", (chunk) => (text += chunk))
@@ -317,4 +321,23 @@ test("a response that its handler destroys, or whose source fails, is a 500 that
   assert.equal((await send(shop, "cut-2")).status, 503);
   assert.equal(told, "no more");
   assert.match(lines.join(), /cut-0: 500: the handler has destroyed its response,.*cut-1: 500: Error: no more(?!.*cut-2)/s);
+});
+
+test("what a parameter's callback or its decoding raises is no decision, whoever makes the response", async () => {
+  for (const handler of [undefined, (error: any, _: Request, res: Response, __: NextFunction) => void res.status(error.status).end()]) {
+    const raising = Router(), app = express(), guarded = guard({ databaseUrl: url, connections: 1 });
+    raising.param("id", (_, __, next) => next(Object.assign(new Error("no such account"), { status: 404 })));
+    raising.post("/:id", (_, res) => void res.end());
+    app.set("env", "test").use(guarded, (req, _, next) => void req.skald!.sql("SELECT 1").then(() => next(), next), raising);
+    app.param("id", (_, __, next) => next(Object.assign(new Error("no such account"), { status: 404 })));
+    app.post("/own/:id", (_, res) => void res.end());
+    if (handler) app.use(handler);
+    const shop = await listening(app, guarded);
+    for (const [path, status] of [["/own/x", 404], ["/x", 404], ["/own/%E0%A4%A", 400], ["/%E0%A4%A", 400]] as const) {
+      for (const key of Array(2).fill(`param-${path.replace(/\W/g, "-")}-${handler ? 1 : 0}`)) {
+        const answer = await send(shop, key, {}, "", path);
+        assert.deepEqual([answer.status, answer.headers["idempotency-replayed"]], [status, undefined], path);
+      }
+    }
+  }
 });
