@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
-import { line, lines } from "./log.js";
+import { line, lines, reason } from "./log.js";
 import { ignore, isClosed, keep, send, type Kept, type Made } from "./response.js";
 
 /** What a handler can use until it has responded, as `req.skald`. */
@@ -50,7 +50,7 @@ export interface GuardSettings {
   scope?: (req: GuardedRequest) => string | Promise<string>;
   /** Which requests need a key. Default: all but GET, HEAD and OPTIONS. */
   guarded?: (req: GuardedRequest) => boolean;
-  /** Takes why the guard has made a 500 of a response. Default: console.error. */
+  /** Takes why the guard has made a 500 of a response, or could not ask the database. Default: console.error. */
   log?: (line: string) => void;
 }
 
@@ -120,18 +120,19 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
   if (!body) return send(res, problem("about:blank", 413, "Content Too Large", "the body is larger than this server takes", [["Connection", "close"]]));
   const prefers = /(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:[;,]|$)/i.exec(String(req.headers["prefer"] ?? ""));
   const wait = Math.min(Number(prefers?.[1] ?? 0), waitMax);
-  let met = await claimed(pool, req, body, scope);
+  const log = settings.log ?? ((line) => console.error(line)), asked = line(`${req.method} ${req.originalUrl}`);
+  const claim = (): Promise<Claimed | Made> => claimed(pool, req, body, scope, (why) => log(`${asked}: 503: ${line(reason(why))}`));
+  let met = await claim();
   for (let pause = 50, until = Date.now() + wait * 1000; "status" in met && met.problem === "in-flight" && Date.now() < until; ) {
     await sleep(pause);
     pause = Math.min(pause * 2, 2000);
-    met = await claimed(pool, req, body, scope);
+    met = await claim();
   }
   if ("status" in met) {
     if (met.problem === "in-flight" && prefers) met.headers.push(["Preference-Applied", `wait=${wait}`]);
     return send(res, met);
   }
-  const log = settings.log ?? ((line) => console.error(line));
-  const what = line(`${req.method} ${req.originalUrl}, key ${met.context.key}`), failed = (why: unknown): void => log(`${what}: 500: ${lines(why)}`);
+  const { key } = met.context, failed = (why: unknown): void => log(`${asked}, key ${line(key)}: 500: ${lines(why)}`);
   const { state } = met, kept = keep(res, state, (why) => ((state.cut = why), cutOff()));
   let answer: Made | undefined;
   try {
@@ -142,7 +143,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     throw error;
   }
   if (!answer) release(met.client, true); // a statement may still be under way
-  const sent = answer ? await finished(met, answer, failed, () => claimed(pool, req, body, scope)) : tooSlow();
+  const sent = answer ? await finished(met, answer, failed, claim) : tooSlow();
   kept.giveBack();
   send(res, sent);
   if (!answer) ignore(res);
@@ -180,10 +181,11 @@ function watch(req: GuardedRequest): void {
 }
 
 /** The request's key, claimed in a transaction that is open; or the response to give. */
-async function claimed(pool: pg.Pool, req: GuardedRequest, body: Buffer, scope: string): Promise<Claimed | Made> {
+async function claimed(
+  pool: pg.Pool, req: GuardedRequest, body: Buffer, scope: string, failed: (why: unknown) => void): Promise<Claimed | Made> {
   const keys = req.rawHeaders.filter((_, i) => i % 2 === 1 && req.rawHeaders[i - 1]!.toLowerCase() === "idempotency-key");
   const target = Buffer.from(req.originalUrl ?? req.url ?? "/", "latin1");
-  let isAway = false, isInDoubt = false;
+  let isAway = false, isInDoubt = false, why: unknown;
   for (let tries = 0; tries < triesMax; ++tries) {
     const state: Claimed["state"] = {};
     let client: pg.PoolClient | undefined;
@@ -199,13 +201,14 @@ async function claimed(pool: pg.Pool, req: GuardedRequest, body: Buffer, scope: 
       return { status: row.status_code, type: row.content_type, headers: JSON.parse(row.pairs), body: row.response, problem: row.problem };
     } catch (error: any) {
       if (!client && error.message === "timeout exceeded when trying to connect") return isInDoubt ? unknown() : full(); // it has waited for a client
-      isInDoubt = error instanceof InDoubt;
+      isInDoubt = (why = error) instanceof InDoubt;
       if (client) await client.query("ROLLBACK").catch(() => (state.lost = true));
       if (client) release(client, state.lost ?? false);
       isAway = !contention.has(error.code);
       if (isAway && client && !state.lost && !isInDoubt) throw error; // its own statements were refused
     }
   }
+  if (isAway && !isInDoubt) failed(why);
   return isInDoubt ? unknown() : isAway ? away() : inTheWay();
 }
 

@@ -274,6 +274,12 @@ test("why the guard has made a 500 of a response is in the log", async () => {
   }
 });
 
+test("why the database is away is in the log, without its password", async () => {
+  const lines: string[] = [], log = (line: string): void => void lines.push(line);
+  for (const databaseUrl of [`${url}_none`, "postgresql://app:se%0Acret@127.0.0.1:1/none"]) await send(await opened([], { databaseUrl, log }), "away");
+  assert.match(lines.join("\n"), /^POST \/: 503: database "\w+_none" does not exist\nPOST \/: 503: connect ECONNREFUSED 127\.0\.0\.1:1$/);
+});
+
 test("a stream without an end is rolled back at once, and what is written without its client is stored", async () => {
   const older: RequestHandler = (_, res, next) => (Object.defineProperty(res, "closed", { value: undefined }), next()); // Node before 18.13
   const shops = [await opened([], { connections: 1 }), await opened([older], { connections: 1 })], ignore = (): void => undefined;
