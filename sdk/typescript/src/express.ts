@@ -7,6 +7,7 @@ import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from
 import { dump, refuseLostDigits } from "./json.js";
 import { line, lines, reason } from "./log.js";
 import { ignore, isClosed, keep, send, type Kept, type Made } from "./response.js";
+import { checkDatabaseUrl } from "./urls.js";
 
 /** What a handler can use until it has responded, as `req.skald`. */
 export interface RequestContext {
@@ -98,6 +99,7 @@ export function guard(settings: GuardSettings = {}): Guard {
   const verify = (client: pg.PoolClient, done: (error?: Error) => void): void => void client.query(reset).then(() => done(), done);
   const handlerMs = settings.handlerMs ?? 30000;
   if (!(handlerMs > 0 && handlerMs < 2 ** 31 - 1)) throw new RangeError(`handlerMs is a number of milliseconds up to 24 days, and not ${handlerMs}`);
+  checkDatabaseUrl(settings.databaseUrl);
   const pool = new pg.Pool({ verify, connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], max: settings.connections ?? 8,
     connectionTimeoutMillis: 10000, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000, lock_timeout: 5000, statement_timeout: 30000,
     idle_in_transaction_session_timeout: Math.max(30000, Math.ceil(handlerMs)) });

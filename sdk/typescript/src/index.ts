@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
 import { line, lines, reason } from "./log.js";
+import { checkDatabaseUrl, escapes, isUrl } from "./urls.js";
 
 /** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
 export class Reject extends Error {}
@@ -135,6 +136,7 @@ export class Participant {
     const signatures = process.env["SKALD_SIGNATURES"] ?? "";
     if (!["", "off", "sign"].includes(signatures))
       throw new Error(`SKALD_SIGNATURES=${signatures}: this SDK does not verify signatures: let a C++ service run these steps, or unset it`);
+    checkDatabaseUrl(this.settings.databaseUrl);
     this.database = (await this.pool.query("SELECT skald.host($1, $2)::text AS id", [this.service, this.said()])).rows[0].id;
   }
 
@@ -236,8 +238,7 @@ export class Participant {
     if (!(this.settings.databaseUrl ?? process.env["DATABASE_URL"])) throw new Error("DATABASE_URL is not set");
     const url = this.settings.amqpUrl ?? process.env["AMQP_URL"] ?? "";
     if (!url) throw new Error("AMQP_URL is not set");
-    if (!isBrokers(url)) throw new Error("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: a password's @, :, / and % " +
-      "are written %40, %3A, %2F, %25");
+    if (!isUrl(url, /^amqps?:/)) throw new Error(`AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: ${escapes}`);
     const stopped = new Promise<void>((resolve) => {
       for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => ((this.stopping = true), resolve()));
     });
@@ -337,17 +338,6 @@ export class Participant {
     for (const exchange of ["skald", "skald.parked"]) await channel.assertExchange(exchange, "direct", { durable: true });
     await channel.bindQueue(queue, "skald", this.service);
     await channel.bindQueue(`${queue}.parked`, "skald.parked", this.service);
-  }
-}
-
-/** The library reads more, and says forever that it can't connect, with a piece of the password. */
-function isBrokers(url: string): boolean {
-  try {
-    const { username, password } = new URL(url);
-    decodeURIComponent(`${username}:${password}`);
-    return /^amqps?:\/\/./.test(url);
-  } catch {
-    return false;
   }
 }
 

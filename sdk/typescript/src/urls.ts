@@ -1,0 +1,18 @@
+// What AMQP_URL and DATABASE_URL may be. The libraries read more, and say forever that they can't connect, with a piece of the password.
+
+export const escapes = "a password's @, :, / and % are written %40, %3A, %2F, %25";
+
+export function isUrl(text: string, scheme: RegExp): boolean {
+  try {
+    const { username, password } = new URL(text.replace("@/", "@host/")); // a database's may name none
+    decodeURIComponent(`${username}:${password}`);
+    return scheme.test(text) && /^\w+:\/\/(?=.)([^@/?#]*@)?[^@?]*(\?|$)/.test(text); // with one @, before the host
+  } catch {
+    return false;
+  }
+}
+
+export function checkDatabaseUrl(text = process.env["DATABASE_URL"] ?? ""): void {
+  if (text === "" || /^(\/|socket:)/.test(text) || isUrl(text, /^postgres(ql)?:/)) return; // `pg` has other words for a socket
+  throw new Error(`DATABASE_URL is not the URL of a database, such as postgresql://user:password@host:5432/database: ${escapes}`);
+}
