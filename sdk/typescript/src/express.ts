@@ -250,8 +250,9 @@ async function handled(
   let timer: NodeJS.Timeout | undefined, isTooSlow = false;
   req[onRaised] = (error, then) => {
     if (isTooSlow) return; // Express would end the connection, on which the client may have sent it again
-    if (!state.ended) (state.raised = error), then(error);
-    else if (isClosed(res)) then(error);
+    if (!state.ended) state.raised = error;
+    if (res.headersSent && !state.ended) res.destroy(error as Error); // who handles it could only add to what there is
+    if (!state.ended || isClosed(res)) then(error);
     else res.once("close", () => then(error)); // the response comes first
   };
   const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => {

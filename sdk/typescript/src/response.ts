@@ -67,6 +67,7 @@ export function keep(res: ServerResponse, state: Loan, cut: (why: unknown) => Ma
       return res;
     },
   });
+  Object.defineProperty(res, "headersSent", { get: () => hasHead, configurable: true });
   return { made, giveBack: () => {
     res.off("pipe", piped).off("unpipe", letGo);
     for (const [name, was] of functions) {

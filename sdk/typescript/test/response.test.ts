@@ -136,6 +136,24 @@ test("a second response fails while the first one is being committed", async () 
   assert.deepEqual([status, body, code], [201, '"first"', "ERR_HTTP_HEADERS_SENT"]);
 });
 
+test("what raises behind a part of its response is a 500, to which no error handler adds", async () => {
+  const lines: string[] = [], app = express(), guarded = guard({ databaseUrl: url, connections: 1, log: (line) => void lines.push(line) });
+  let does = (_res: Response): unknown => undefined, told: unknown;
+  app.use(guarded);
+  app.post("/", (req, res) => void (req.skald, assert.equal(res.headersSent, false), does(res)));
+  app.use((error: Error, _: Request, res: Response, next: NextFunction) => ((told = res.headersSent), res.headersSent ? next(error) : res.json("another")));
+  const shop = await listening(app.set("env", "test"), guarded);
+  for (const [key, begins] of [["part", (res: Response) => res.write("part")], ["head", (res: Response) => res.writeHead(200)]] as const) {
+    does = (res) => { begins(res); throw new Error("later"); };
+    const { status, body } = await send(shop, key, { Connection: "close" }); // Express ends it, because of the error
+    assert.deepEqual([status, JSON.parse(body).detail], [500, "the response was never finished; nothing was done"]);
+    does = (res) => (begins(res), res.end(String(res.headersSent)));
+    assert.match((await send(shop, key)).body, /^(part)?true$/);
+  }
+  assert.equal(told, true);
+  assert.match(lines.join(), /^POST \/, key part: 500: Error: later\n/);
+});
+
 test("headers given as a list are headers", async () => {
   const shop = await opened([]);
   for (const [n, given] of [["Set-Cookie", "a=1", "Set-Cookie", "b=2", "X-A", 1], [["Set-Cookie", "a=1"], ["Set-Cookie", "b=2"], ["X-A", "1"]]].entries()) {
