@@ -6,7 +6,7 @@ export function isUrl(text: string, scheme: RegExp): boolean {
   try {
     const { username, password } = new URL(text.replace("@/", "@host/")); // a database's may name none
     decodeURIComponent(`${username}:${password}`);
-    return scheme.test(text) && /^\w+:\/\/(?=.)([^@/?#]*@)?[^@?]*(\?|$)/.test(text); // with one @, before the host
+    return scheme.test(text) && /^\w+:\/\/(?=.)([^/?#]*@)?[^@?]*(\?|$)/.test(text); // with no @ behind the host
   } catch {
     return false;
   }
