@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Iterator
 
 import psycopg
 from psycopg import conninfo
@@ -37,3 +39,29 @@ def restore(connection: Any, cursors: Any) -> None:
     connection.prepare_threshold, connection.prepared_max = 5, 100
     for handlers in (connection._notice_handlers, connection._notify_handlers):
         handlers.clear()
+
+
+class Pooled(psycopg.AsyncConnection[Any]):
+    """One of a pool of psycopg_pool's."""
+
+    @classmethod
+    async def connect(cls, *args: Any, **kwargs: Any) -> Any:
+        with heeded():
+            return await super().connect(*args, **kwargs)
+
+
+@contextmanager
+def heeded() -> Iterator[None]:
+    """For what a pool's worker does: it takes no notice of an event loop that ends meanwhile, and cancels it to wait for its end."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        worker, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+        def cancel() -> None:
+            if worker and not worker.done():
+                worker.cancel()
+                loop.call_soon(cancel)
+
+        loop.call_soon(cancel)
+        raise

@@ -27,7 +27,7 @@ from starlette.responses import Response
 
 from . import IDLE_MAX
 from ._commit import InDoubt, commit
-from ._connection import node, restore
+from ._connection import Pooled, heeded, node, restore
 from ._left import LEFT_MAX, LeftOpen, left_open_async
 from ._response import Response as _Response, Send, problem as _problem, wait_preference as _wait_preference
 from ._run import App, Receive, Run as _Run, Scope, TooSlow as _TooSlow
@@ -116,8 +116,9 @@ class Guard:
                 connection.pgconn.finish()
         if loop not in self._pools:
             # A lost connection is tried for, less and less often, until it is given up: then the next request has a new one made.
-            self._pools[loop] = AsyncConnectionPool(self._where, kwargs={"autocommit": True}, configure=self._configure, reset=self._reset, min_size=0,
-                                                    max_size=self._connections, timeout=10, reconnect_timeout=5, open=False)
+            self._pools[loop] = AsyncConnectionPool(
+                self._where, connection_class=Pooled, kwargs={"autocommit": True}, configure=self._configure, reset=self._reset,
+                min_size=0, max_size=self._connections, timeout=10, reconnect_timeout=5, open=False)
         return self._pools[loop]
 
     @staticmethod
@@ -130,8 +131,9 @@ class Guard:
     async def _reset(connection: psycopg.AsyncConnection[Any]) -> None:
         # What a handler has left in its session (docs/session.md). What follows a COMMIT or ROLLBACK of its own must write nothing.
         restore(connection, psycopg.AsyncCursor)
-        await connection.execute("RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE ALL; UNLISTEN *; DISCARD TEMP; "
-                                 "SELECT pg_advisory_unlock_all(); SET default_transaction_read_only = on", prepare=False)
+        with heeded():
+            await connection.execute("RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE ALL; UNLISTEN *; DISCARD TEMP; "
+                                     "SELECT pg_advisory_unlock_all(); SET default_transaction_read_only = on", prepare=False)
 
     async def close(self) -> None:
         """Closes its connections, when the application ends."""

@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import subprocess
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -194,6 +195,34 @@ def test_a_test_client_has_an_event_loop_for_each_request(shop: Shop) -> None:
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
     while shop.one(sessions) > 2:  # that one, and the last loop's
         pass
+
+
+@pytest.mark.parametrize("name, times, status", [("execute", 1, 201), ("connect", 3, 503)])
+def test_an_event_loop_ends_while_the_pool_resets_or_connects(shop: Shop, name: str, times: int, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, called, answers = getattr(psycopg.AsyncConnection, name), list[object](), list[int]()
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        if name == "connect" or args[1].startswith("RESET ALL"):
+            called.append(args)
+            if len(called) > times:  # behind the response
+                await asyncio.Event().wait()
+        return await real(*args, **kwargs)
+
+    async def act(ctx: RequestContext, _: Order) -> Response:
+        if name == "connect":
+            await ctx.connection.close()
+        return Response(status_code=201)
+
+    def ask() -> None:
+        client = TestClient(shop.app, raise_server_exceptions=False)
+        answers.append(client.post("/orders", content=ORDER, headers={"Content-Type": "application/json", "Idempotency-Key": "k"}).status_code)
+
+    shop.act = act
+    monkeypatch.setattr(psycopg.AsyncConnection, name, call)
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(30)
+    assert (answers, len(called) > times) == ([status], True)
 
 
 @pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
