@@ -277,3 +277,17 @@ func TestNoDeliveryWaitsForABusyLaneWhileAnotherIsIdle(t *testing.T) {
 	tell()
 	s.same("ended", <-ended, nil)
 }
+
+func TestASecondSignalEndsAProcessWhoseStepHangs(t *testing.T) {
+	p := open(t).process()
+	defer p.Process.Kill()
+	p.sendAs("hangs")
+	p.waitFor(func() bool {
+		return p.one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'") == "1"
+	})
+	_ = p.Process.Signal(syscall.SIGTERM)
+	p.waitFor(func() bool { return strings.Contains(p.output(), "terminated: payments waits for the steps under way") })
+	_ = p.Process.Signal(syscall.SIGINT)
+	_ = p.Wait()
+	p.same("ended", fmt.Sprint(p.ProcessState), "signal: interrupt")
+}

@@ -11,11 +11,9 @@ import (
 	"log"
 	"math/rand"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -255,7 +253,7 @@ func (c *Context) changed() ([]byte, error) {
 
 // Run processes what comes until SIGTERM, SIGINT or the end of the context. Connections that are lost are opened again.
 func (p *Participant) Run(ctx context.Context) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := p.untilTold(ctx)
 	defer stop()
 	// The error may quote it, with its password.
 	if _, err := amqp.ParseURI(p.AMQPURL); err != nil || torn.MatchString(p.AMQPURL) {

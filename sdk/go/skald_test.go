@@ -42,6 +42,8 @@ func TestMain(m *testing.M) {
 		Retriable(p, "order", "pay-out", func(c *Context, _ order) error {
 			if c.Saga == "kills" {
 				os.Exit(3)
+			} else if c.Saga == "hangs" {
+				select {}
 			}
 			_, err := c.Tx.Exec(c, "UPDATE wallet SET cents = cents - 1")
 			return err
