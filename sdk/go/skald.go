@@ -11,13 +11,11 @@ import (
 	"log"
 	"math/rand"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
@@ -29,20 +27,7 @@ var idleMax = 30 * time.Second // of silence, before the server ends a transacti
 
 const contendedMax, lostMax = 50, 5 // in a row, before they count as an attempt of the step
 
-type ending struct{ call, why string }
-
-func (e *ending) Error() string { return e.why }
-
-// Reject is returned for a business rejection: what the step wrote is undone, and the saga compensates. Not after the pivot.
-func Reject(reason string) error { return &ending{"reject($1, $2, $3)", reason} }
-
-// Snooze is returned for "not yet": what the step wrote is undone, and it runs again after wait. It uses no attempt.
-func Snooze(wait time.Duration) error {
-	return &ending{"snooze($1, $2, $3::text::interval)", fmt.Sprint(wait.Microseconds(), " us")}
-}
-
-// Malformed is returned where a step can't work with its data: the delivery is parked, and the saga is stuck until an operator looks.
-func Malformed(why string) error { return &ending{"give_up($1, $2, 'malformed', $3)", why} }
+var contention = map[string]bool{"40001": true, "40P01": true, "55P03": true}
 
 // Context is what a step can use while it runs. It must not be kept.
 type Context struct {
@@ -54,6 +39,7 @@ type Context struct {
 	taken, event, why             string
 	data                          []byte
 	changes                       map[string]any
+	isOver                        bool // the step has ended Tx
 }
 
 // Set changes one member of the data that goes on. All others go on as they came, also those that the step's type does not have.
@@ -63,8 +49,14 @@ func (c *Context) Set(member string, value any) { c.changes[member] = value }
 func (c *Context) Publish(destination, messageType string, body any, ifUnrouted string) error {
 	payload, err := dump(body)
 	if err == nil {
-		_, err = c.Tx.Exec(c, "SELECT skald.publish($1, $2, $3, $4, $5)", c.taken, destination, messageType, payload, ifUnrouted)
+		err = c.call("publish($1, $2, $3, $4, $5)", c.taken, destination, messageType, payload, ifUnrouted)
 	}
+	return err
+}
+
+func (c *Context) call(function string, values ...any) error {
+	_, err := c.Tx.Exec(c, "SELECT skald."+function, values...)
+	c.isOver = c.isOver || read(err).code == "2D000"
 	return err
 }
 
@@ -153,10 +145,10 @@ func (p *Participant) Connect(ctx context.Context) error {
 func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool) (event string, err error) {
 	m.Body = append([]byte{}, m.Body...) // not NULL
 	for contended, lost := 0, 0; ; {
-		refused := &pgconn.PgError{}
 		began := time.Now()
 		c, isLost, err := p.run(m, givenUp)
-		isContention := errors.As(err, &refused) && strings.Contains("40001 40P01 55P03", refused.Code)
+		met := read(err)
+		isContention := contention[met.code]
 		if isContention {
 			contended++
 		} else {
@@ -170,10 +162,10 @@ func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool
 			time.Sleep(time.Duration(rand.Intn(250)) * time.Millisecond * time.Duration(contended+lost) / contendedMax)
 		case isPassing || c.taken == "" || errors.Is(err, errInDoubt):
 			return "", err
-		case refused.Code == "2D000" || errors.Is(err, pgx.ErrTxClosed):
-			return p.end(m, c.taken, &ending{"give_up($1, $2, 'transaction_ended', $3)", err.Error()})
+		case c.isOver && (met.code == "2D000" || met.hasClosed):
+			return p.end(m, c.taken, &ending{"give_up($1, $2, 'transaction_ended', $3)", met.why})
 		default:
-			return p.end(m, c.taken, err)
+			return p.end(m, c.taken, met)
 		}
 	}
 }
@@ -193,9 +185,7 @@ func (p *Participant) run(m amqp.Delivery, givenUp bool) (c *Context, isLost boo
 				text(m.Type), headersOf(m.Headers), m.Body, p.steps, text(m.MessageId), text(m.ContentType), givenUp).
 				Scan(&c.event, &c.why, &c.Scope, &c.Saga, &c.Key, &c.Definition, &c.Step, &c.Version, &c.work, &c.Attempt, &c.taken)
 			if err == nil && c.taken != "" {
-				ended := make(chan error)
-				go p.apply(c, m.Body, ended) // which the step can end
-				return <-ended
+				return p.apply(c, m.Body)
 			} else if strings.HasSuffix(c.event, ".parked") {
 				p.Log("%s of %s: %s", c.event, line(m.MessageId), line(c.why))
 			}
@@ -203,20 +193,6 @@ func (p *Participant) run(m amqp.Delivery, givenUp bool) (c *Context, isLost boo
 		}))
 	})
 	return c, isLost, err
-}
-
-func (p *Participant) apply(c *Context, sent []byte, ended chan<- error) {
-	err := errors.New("the step has ended its goroutine: runtime.Goexit, or FailNow of a test")
-	defer func() {
-		if broke := recover(); broke != nil {
-			err = fmt.Errorf("panic: %v", broke)
-			p.Log("%s: %v\n%s", line(c.Key), line(err), debug.Stack())
-		}
-		ended <- err
-	}()
-	if err = p.work(c, sent); err != nil {
-		_, _ = err.Error(), errors.Is(err, pgx.ErrTxClosed) // what can't be read panics here, where that is a fault
-	}
 }
 
 func (p *Participant) work(c *Context, sent []byte) (err error) {
@@ -233,7 +209,7 @@ func (p *Participant) work(c *Context, sent []byte) (err error) {
 		sent, err = c.changed()
 	}
 	if err == nil {
-		_, err = c.Tx.Exec(c, "SELECT skald.done($1, $2, $3)", c.taken, sent, made)
+		err = c.call("done($1, $2, $3)", c.taken, sent, made)
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -299,25 +298,6 @@ func TestAFaultIsTriedAgainUntilItsAttemptsAreUsedUpASnoozeUsesNone(t *testing.T
 	s.same("last", s.events(message("charge", 2, "k", "x-snoozes", "1", "x-attempt", "2")), "step.attempts_exhausted")
 	s.same("error", s.one("SELECT error FROM skald.idempotency"),
 		"failed its last attempt: ERROR: division by zero (SQLSTATE 22012)")
-	s.same("cents", s.cents(), "100")
-}
-
-type unread struct{ why error } // and can't be read where it is nil, or has none
-
-func (u *unread) Error() string { return u.why.Error() }
-
-type unwound struct{ *unread }
-
-func (u unwound) Error() string { return "unwound" }
-func (u unwound) Unwrap() error { return u.why }
-
-func TestAnErrorThatCanNotBeReadAndTheEndOfTheGoroutineAreFaults(t *testing.T) {
-	s := open(t)
-	var unset *unread
-	s.acts = append(append(act(unset), act(unwound{})...), func(*Context) error { runtime.Goexit(); return nil })
-	s.same("events", s.events(charge, message("charge", 2, "a"), message("charge", 2, "b")), "step.failed step.failed step.failed")
-	s.same("errors", s.one("SELECT string_agg(error, '; ' ORDER BY key) FROM skald.idempotency"), "panic: runtime error: invalid memory address or nil "+
-		"pointer dereference; the step has ended its goroutine: runtime.Goexit, or FailNow of a test; panic: runtime error: invalid memory address or nil pointer dereference")
 	s.same("cents", s.cents(), "100")
 }
 

@@ -1,0 +1,78 @@
+package skald
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+type ending struct{ call, why string }
+
+func (e *ending) Error() string { return e.why }
+
+// Reject is returned for a business rejection: what the step wrote is undone, and the saga compensates. Not after the pivot.
+func Reject(reason string) error { return &ending{"reject($1, $2, $3)", reason} }
+
+// Snooze is returned for "not yet": what the step wrote is undone, and it runs again after wait. It uses no attempt.
+func Snooze(wait time.Duration) error {
+	return &ending{"snooze($1, $2, $3::text::interval)", fmt.Sprint(wait.Microseconds(), " us")}
+}
+
+// Malformed is returned where a step can't work with its data: the delivery is parked, and the saga is stuck until an operator looks.
+func Malformed(why string) error { return &ending{"give_up($1, $2, 'malformed', $3)", why} }
+
+// fault is an error that was read: what is asked of it later runs no code of the step's, which may panic.
+type fault struct {
+	why, code string // the server's
+	ended     error  // an *ending, or nil
+	hasClosed bool   // a transaction of pgx's was used after its end
+}
+
+func (f *fault) Error() string { return f.why }
+func (f *fault) Unwrap() error { return f.ended }
+
+func read(err error) *fault {
+	if err == nil {
+		return &fault{}
+	} else if f, isRead := err.(*fault); isRead {
+		return f
+	}
+	ended, refused := &ending{}, &pgconn.PgError{}
+	f := &fault{why: err.Error(), hasClosed: errors.Is(err, pgx.ErrTxClosed)}
+	if errors.As(err, &ended) {
+		f.ended = ended
+	}
+	if errors.As(err, &refused) {
+		f.code = refused.Code
+	}
+	return f
+}
+
+// apply runs the step on a goroutine, which it can end.
+func (p *Participant) apply(c *Context, sent []byte) error {
+	connection, ended := c.Tx.Conn(), make(chan error)
+	go p.guarded(c, sent, ended)
+	err := <-ended
+	c.isOver = c.isOver || connection.PgConn().TxStatus() == 'I'
+	return err
+}
+
+func (p *Participant) guarded(c *Context, sent []byte, ended chan<- error) {
+	err := errors.New("the step has ended its goroutine: runtime.Goexit, or FailNow of a test")
+	defer func() {
+		if broke := recover(); broke != nil {
+			err = fmt.Errorf("panic: %v", broke)
+			p.Log("%s: %v\n%s", line(c.Key), line(err), debug.Stack())
+		}
+		ended <- err
+	}()
+	made := p.work(c, sent)
+	if made != nil {
+		made = read(made)
+	}
+	err = made
+}
