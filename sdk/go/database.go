@@ -2,11 +2,13 @@ package skald
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +26,10 @@ func (p *Participant) config() (*pgxpool.Config, error) {
 		return nil, errors.New("DATABASE_URL is not the URL of a database, such as postgresql://user:password@host:5432/database, " +
 			"or has a setting that is none: a password's %, @, : and / are written %25, %40, %3A, %2F")
 	}
-	config.ConnConfig.DialFunc = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 5 * time.Second}).DialContext
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		made, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 5 * time.Second}).DialContext(ctx, network, address)
+		return &wire{Conn: made}, err
+	}
 	config.ConnConfig.OnNotice = p.noticed
 	// What a step registers with the driver is its own: not Skald's, nor the next one's.
 	config.BeforeAcquire = func(_ context.Context, c *pgx.Conn) bool { *c.TypeMap() = *pgtype.NewMap(); return true }
@@ -38,4 +43,28 @@ func (p *Participant) config() (*pgxpool.Config, error) {
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	return config, nil
+}
+
+// wire counts how often a context has ended under a statement: pgx then sets a deadline that is past, and closes the connection.
+type wire struct {
+	net.Conn
+	cuts atomic.Int64
+}
+
+func (w *wire) SetDeadline(at time.Time) error {
+	if !at.IsZero() && !at.After(time.Now()) {
+		w.cuts.Add(1)
+	}
+	return w.Conn.SetDeadline(at)
+}
+
+func cuts(connection *pgx.Conn) int64 {
+	under := connection.PgConn().Conn()
+	if encrypted, is := under.(*tls.Conn); is {
+		under = encrypted.NetConn()
+	}
+	if w, is := under.(*wire); is {
+		return w.cuts.Load()
+	}
+	return 0 // of a pool that the program has made
 }

@@ -1,8 +1,11 @@
 package skald
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -26,4 +29,49 @@ func TestAStepIsRejectedWhateverTheDefaultIsolationIs(t *testing.T) {
 		s.acts = append(act(Reject("no money")), act(Snooze(0))...)
 		s.same("events", s.events(charge, message("charge", 2, "a")), "step.rejected step.snoozed")
 	}
+}
+
+func TestAConnectionThatAStepHasMadeUselessIsAnAttemptAtOnce(t *testing.T) {
+	s := open(t)
+	open := func(c *Context) error {
+		rows, err := c.Tx.Query(c, "SELECT generate_series(1, 9)")
+		rows.Next()
+		return err
+	}
+	batch := func(c *Context) error {
+		queries := &pgx.Batch{}
+		queries.Queue("SELECT 1")
+		c.Tx.SendBatch(c, queries)
+		return nil
+	}
+	cancelled := func(end func(error) error) func(*Context) error {
+		return func(c *Context) error {
+			x, cancel := context.WithCancel(c)
+			sleeps := fmt.Sprintf("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND pid = %d", c.Tx.Conn().PgConn().PID())
+			go func() {
+				(&process{shop: s}).waitFor(func() bool { return s.one(sleeps) == "1" })
+				cancel()
+			}()
+			_, err := c.Tx.Exec(x, "SELECT pg_sleep(30)")
+			return end(err)
+		}
+	}
+	const busy = "conn busy: close rows and batches, and wait for goroutines, before the connection's next use and before the step returns"
+	for i, one := range []struct {
+		does         func(*Context) error
+		event, error string
+	}{
+		{open, "step.failed", busy},
+		{batch, "step.failed", busy},
+		{func(c *Context) error { _ = open(c); return Reject("no money") }, "step.rejected", "no money"},
+		{cancelled(func(err error) error { return err }), "step.failed", "context canceled"},
+		{cancelled(func(error) error { return nil }), "step.failed", "conn closed: an earlier statement's error was ignored, such as the end of its context, which closes the connection"},
+		{cancelled(func(error) error { return Reject("too slow") }), "step.rejected", "too slow"},
+	} {
+		s.acts, s.ran = []func(*Context) error{one.does, one.does}, nil
+		s.same("event", s.events(message("charge", 2, fmt.Sprint("k", i))), one.event)
+		s.same("runs", len(s.ran), 1)
+		s.same("error", s.one(fmt.Sprintf("SELECT error FROM skald.idempotency WHERE key = 'k%d'", i)), one.error)
+	}
+	s.same("cents", s.cents(), "100")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -49,15 +50,24 @@ func read(err error) *fault {
 	if errors.As(err, &refused) {
 		f.code = refused.Code
 	}
+	for met, advice := range map[string]string{
+		"conn busy":   "close rows and batches, and wait for goroutines, before the connection's next use and before the step returns",
+		"conn closed": "an earlier statement's error was ignored, such as the end of its context, which closes the connection"} {
+		if strings.HasSuffix(f.why, met) {
+			f.why += ": " + advice
+		}
+	}
 	return f
 }
 
 // apply runs the step on a goroutine, which it can end.
 func (p *Participant) apply(c *Context, sent []byte) error {
 	connection, ended := c.Tx.Conn(), make(chan error)
+	before := cuts(connection)
 	go p.guarded(c, sent, ended)
 	err := <-ended
 	c.isOver = c.isOver || connection.PgConn().TxStatus() == 'I'
+	c.isSpoilt = connection.PgConn().IsBusy() || cuts(connection) > before
 	return err
 }
 

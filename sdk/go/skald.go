@@ -39,7 +39,7 @@ type Context struct {
 	taken, event, why             string
 	data                          []byte
 	changes                       map[string]any
-	isOver                        bool // the step has ended Tx
+	isOver, isSpoilt              bool // the step has ended Tx, or has made its connection useless
 }
 
 // Set changes one member of the data that goes on. All others go on as they came, also those that the step's type does not have.
@@ -174,7 +174,7 @@ func (p *Participant) run(m amqp.Delivery, givenUp bool) (c *Context, isLost boo
 	// To its end, whatever the process is told.
 	c = &Context{Context: context.Background(), changes: map[string]any{}, data: bytes.TrimPrefix(m.Body, []byte("\xef\xbb\xbf"))}
 	err = p.Pool.AcquireFunc(c, func(connection *pgxpool.Conn) error {
-		defer func() { isLost = connection.Conn().IsClosed() }()
+		defer func() { isLost = connection.Conn().IsClosed() && !c.isSpoilt }()
 		return p.believed(connection, pgx.BeginTxFunc(c, connection, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			c.Tx = tx
 			defer p.warned.Delete(tx.Conn().PgConn()) // before COMMIT
