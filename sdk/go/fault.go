@@ -66,7 +66,8 @@ func (p *Participant) apply(c *Context, sent []byte) error {
 	before := cuts(connection)
 	go p.guarded(c, sent, ended)
 	err := <-ended
-	c.isOver = c.isOver || connection.PgConn().TxStatus() == 'I'
+	status := connection.PgConn().TxStatus()
+	c.isOver = c.isOver || status == 'I' || status == 'E' && read(err).code == "2D000" // refused: a COMMIT in a procedure, say
 	c.isSpoilt = connection.PgConn().IsBusy() || cuts(connection) > before
 	return err
 }

@@ -39,7 +39,7 @@ type Context struct {
 	taken, event, why             string
 	data                          []byte
 	changes                       map[string]any
-	isOver, isSpoilt              bool // the step has ended Tx, or has made its connection useless
+	isOver, isSpoilt              bool // the step has ended Tx or tried to, or has made its connection useless
 }
 
 // Set changes one member of the data that goes on. All others go on as they came, also those that the step's type does not have.
