@@ -14,8 +14,7 @@ import threading
 import time
 from concurrent import futures
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping
 
 import pika
 import pika.data
@@ -24,7 +23,8 @@ from psycopg import errors
 
 from ._commit import InDoubt, watched
 from ._connection import node, restore
-from ._left import LEFT_MAX, LeftOpen, left_open
+from ._context import Context, Malformed, Reject, Snooze
+from ._left import LEFT_MAX, LeftOpen
 from ._text import Trace, dump, headers, line, text
 
 __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze", "Step"]
@@ -48,24 +48,6 @@ def _decode_value(encoded: bytes, offset: int, decode: Callable[[bytes, int], An
 pika.data.decode_value = _decode_value
 
 
-class Reject(Exception):
-    """A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot."""
-
-
-class Snooze(Exception):
-    """Not yet: the step's writes are undone, and it runs again after `wait`. It uses no attempt."""
-
-    def __init__(self, wait: timedelta) -> None:
-        if not isinstance(wait, timedelta):
-            raise TypeError(f"Snooze waits for a timedelta, such as timedelta(seconds=30), and not for {wait!r}")
-        super().__init__(f"again in {wait}")
-        self.wait = wait
-
-
-class Malformed(Exception):
-    """The step can't work with this data: the delivery is parked, and the saga is stuck until an operator looks."""
-
-
 @dataclass(frozen=True)
 class Message:
     """A delivery, as it came."""
@@ -76,32 +58,6 @@ class Message:
     message_id: str = ""
     content_type: str = "application/json"
     given_up: bool = False  # it is in the queue `skald.SERVICE.parked` by the delivery limit, or came back from there
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a step can use while it runs. It must not be kept."""
-
-    connection: psycopg.Connection[Any]  # in Skald's transaction: do not end it
-    scope: str
-    saga: str  # its key
-    definition: str
-    version: int  # of the data, as it came
-    step: str
-    attempt: int  # from 1
-    key: str
-    """The derived key, the same for every attempt and every delivery: what to give another system as the idempotency key."""
-    taken: str
-    _ended: list[bool] = field(default_factory=list, repr=False)
-
-    def sql(self, query: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> psycopg.Cursor[Any]:
-        if self._ended:
-            raise RuntimeError("the step has ended: what it does with `ctx` comes before that")
-        return self.connection.execute(query, values)
-
-    def publish(self, destination: str, type: str, body: Any, *, if_unrouted: str = "keep") -> None:
-        """Sends a message of your own if the step commits, at least once."""
-        self.sql("SELECT skald.publish(%s, %s, %s, %s, %s)", (self.taken, destination, type, dump(body), if_unrouted))
 
 
 Function = Callable[[Context, Any], Any]
@@ -253,12 +209,11 @@ class Participant:
                 made = (step.undo or step.run)(ctx, data) if back else step.run(ctx, data)
                 seconds = LEFT_MAX  # what a step has written that raises need not come to its end
             finally:
-                if left_open(connection, seconds):
+                if ctx._end(seconds):
                     self._connection = None  # which is the step's doing: no lost one
             if self._connection is None:
                 raise LeftOpen
             data = data if made is None else made
-            ctx._ended.append(True)
             restore(connection, psycopg.Cursor)
             # What has not changed goes on as it came, to the byte and the version. True == 1, but they are not the same JSON.
             same = data == received and json.dumps(data, sort_keys=True) == json.dumps(received, sort_keys=True)

@@ -19,12 +19,12 @@ class LeftOpen(RuntimeError):
         super().__init__("a stream or COPY was left open, or a long statement not waited for: close it, or await it, before the step or handler ends")
 
 
-def left_open(connection: psycopg.Connection[Any], seconds: float) -> bool:
-    """Whether there is one, behind so many seconds: it may keep the connection's lock for ever, so that connection is given up."""
-    is_free = connection.lock.acquire(timeout=seconds)
-    is_open = not is_free or _is_active(connection)
-    if is_free:
-        connection.lock.release()
+def left_open(connection: psycopg.Connection[Any], of_context: Any, seconds: float) -> bool:
+    """Whether there is one, behind so many seconds: it may keep the connection or its lock for ever, so that connection is given up."""
+    held = [lock for lock in (of_context, connection.lock) if lock.acquire(timeout=seconds)]
+    is_open = len(held) < 2 or _is_active(connection)
+    for lock in held:
+        lock.release()
     if is_open:
         _end(connection)
         connection.pgconn.finish()

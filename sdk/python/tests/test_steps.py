@@ -296,15 +296,15 @@ class Overtaken:
     """A connection's lock, which a thread of the step gets before the second next statement; or, for `late`, behind COMMIT."""
 
     def __init__(self, ctx: skald.Context, late: str = "") -> None:
-        self.ctx, self.late, self.taken = ctx, late, 0
+        self.ctx, self.connection, self.late, self.taken = ctx, ctx.connection, late, 0
 
     def __enter__(self) -> None:
         self.taken += 1
         if self.late and self.taken == 3:
-            self.ctx.connection.execute(self.late)
+            self.connection.execute(self.late)
         elif self.taken == 2 and not self.late:
             with pytest.raises(psycopg.errors.DivisionByZero):
-                self.ctx.connection.execute("SELECT 1/0")
+                self.connection.execute("SELECT 1/0")
             with pytest.raises(RuntimeError, match="the step has ended"):
                 self.ctx.sql("SELECT 1/0")
 

@@ -1,8 +1,9 @@
-"""What steps leave open on their connection, which waits for it otherwise for ever."""
+"""What steps leave behind: open on their connection, which waits for it otherwise for ever, and threads."""
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import Any, Callable
 
 import psycopg
 import pytest
@@ -28,9 +29,6 @@ def leave_mistaken_copy(ctx: skald.Context, order: Any) -> None:
         ctx.sql("COPY wallet FROM STDIN")
 
 
-
-
-
 @pytest.mark.parametrize("leave", [leave_stream, leave_copy, leave_mistaken_copy])
 def test_what_a_step_leaves_open_is_its_fault_and_keeps_nobody(shop: Shop, monkeypatch: pytest.MonkeyPatch, leave: Any) -> None:
     def raises(error: Exception) -> Any:
@@ -48,3 +46,85 @@ def test_what_a_step_leaves_open_is_its_fault_and_keeps_nobody(shop: Shop, monke
         "LeftOpen", "ValueError"]
     assert (shop.cents, len(shop.ran)) == (90, 4)
     LEFT.clear()
+
+
+WRITE = "UPDATE wallet SET cents = cents - 1"
+
+
+@pytest.mark.parametrize("write", [lambda ctx: ctx.sql(WRITE), lambda ctx: ctx.connection.execute(WRITE)])
+@pytest.mark.parametrize("raised, event", [(None, "completed"), (ValueError("broke"), "failed"), (skald.Reject("no money"), "rejected")])
+def test_what_a_thread_does_with_the_ctx_of_a_step_that_has_ended_is_refused(
+        shop: Shop, raised: Exception | None, event: str, write: Callable[[skald.Context], Any]) -> None:
+    refused: list[BaseException] = []
+    may_write = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def act(ctx: skald.Context, order: Any) -> None:
+        def late() -> None:
+            may_write.wait()
+            try:
+                write(ctx)
+            except RuntimeError as error:
+                refused.append(error)
+
+        threads.append(threading.Thread(target=late))
+        threads[-1].start()
+        if raised:
+            raise raised
+
+    def let_it(*_: Any) -> None:
+        may_write.set()
+        for thread in threads:
+            thread.join()
+
+    shop.raises = [act, act, let_it]
+    assert [shop.participant.process(message("charge", 2, key=key)) for key in "ab"] == [f"step.{event}"] * 2
+    assert shop.participant.process(message("charge", 2, key="c")) == "step.completed"
+    assert (shop.cents, len(refused), "the step has ended" in str(refused)) == (70 if event == "completed" else 90, 2, True)
+
+
+class Slow:
+    """A connection's lock, which a thread is about to take."""
+
+    def __init__(self, lock: Any) -> None:
+        self.lock, self.about, self.may = lock, threading.Event(), threading.Event()
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            self.about.set()
+            self.may.wait()
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.lock, name)
+
+
+@pytest.mark.parametrize("raised, event", [(None, "failed"), (skald.Reject("no money"), "rejected")])
+def test_a_statement_that_has_begun_is_not_executed_behind_the_step(
+        shop: Shop, monkeypatch: pytest.MonkeyPatch, raised: Exception | None, event: str) -> None:
+    def act(ctx: skald.Context, order: Any) -> None:
+        def late() -> None:
+            with pytest.raises(psycopg.OperationalError):
+                ctx.sql(WRITE)
+
+        lock = Slow(ctx.connection.lock)
+        ctx.connection.lock = lock  # type: ignore[assignment]
+        thread = threading.Thread(target=late)
+        left.append((lock, thread))
+        thread.start()
+        lock.about.wait()
+        if raised:
+            raise raised
+
+    left: list[tuple[Slow, threading.Thread]] = []
+    monkeypatch.setattr(skald, "LEFT_MAX", 0.1)
+    shop.raises = [act]
+    assert shop.participant.process(message("charge", 2)) == f"step.{event}"
+    for lock, thread in left:
+        lock.may.set()
+        thread.join()
+    assert shop.cents == 100
+    assert shop.participant.process(message("charge", 2, key="a")) == "step.completed"
