@@ -209,10 +209,10 @@ class Participant:
                 made = (step.undo or step.run)(ctx, data) if back else step.run(ctx, data)
                 seconds = LEFT_MAX  # what a step has written that raises need not come to its end
             finally:
-                if ctx._end(seconds):
+                if left := ctx._end(seconds):
                     self._connection = None  # which is the step's doing: no lost one
-            if self._connection is None:
-                raise LeftOpen
+            if left:
+                raise LeftOpen(left)
             data = data if made is None else made
             restore(connection, psycopg.Cursor)
             # What has not changed goes on as it came, to the byte and the version. True == 1, but they are not the same JSON.

@@ -63,6 +63,6 @@ class Context:
         """Sends a message of your own if the step commits, at least once."""
         self.sql("SELECT skald.publish(%s, %s, %s, %s, %s)", (self.taken, destination, type, dump(body), if_unrouted))
 
-    def _end(self, seconds: float) -> bool:
+    def _end(self, seconds: float) -> str:
         self._ended.set()
         return left_open(self._connection, self._lock, seconds)

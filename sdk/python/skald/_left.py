@@ -14,39 +14,45 @@ from ._commit import cut
 LEFT_MAX = 5.0  # seconds that a statement may still take for which nobody waits
 
 
+STREAM = "a stream or COPY was left open, or a long statement not waited for: close it, or await it, before the step or handler ends"
+SAVEPOINT = ("a `with connection.transaction()` has not ended: end it before the step or handler ends, and in FastAPI one that a dependency yields "
+             'in by Depends(..., scope="function"), before the response')
+
+
 class LeftOpen(RuntimeError):
-    def __init__(self) -> None:
-        super().__init__("a stream or COPY was left open, or a long statement not waited for: close it, or await it, before the step or handler ends")
+    pass
 
 
-def left_open(connection: psycopg.Connection[Any], of_context: Any, seconds: float) -> bool:
-    """Whether there is one, behind so many seconds: it may keep the connection or its lock for ever, so that connection is given up."""
+def left_open(connection: psycopg.Connection[Any], of_context: Any, seconds: float) -> str:
+    """What there is, behind so many seconds: it may keep the connection or its lock for ever, so that connection is given up."""
     held = [lock for lock in (of_context, connection.lock) if lock.acquire(timeout=seconds)]
-    is_open = len(held) < 2 or _is_active(connection)
+    left = _left(connection, len(held) < 2)
     for lock in held:
         lock.release()
-    if is_open:
+    if left:
         _end(connection)
         connection.pgconn.finish()
-    return is_open
+    return left
 
 
-async def left_open_async(connection: psycopg.AsyncConnection[Any], seconds: float) -> bool:
+async def left_open_async(connection: psycopg.AsyncConnection[Any], seconds: float) -> str:
     if seconds and connection.lock.locked():
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(connection.lock.acquire(), seconds)
             connection.lock.release()
-    is_open = connection.lock.locked() or _is_active(connection)
-    if is_open:
+    left = _left(connection, connection.lock.locked())
+    if left:
         try:
             await asyncio.to_thread(_end, connection)
         finally:
             connection.pgconn.finish()
-    return is_open
+    return left
 
 
-def _is_active(connection: psycopg.BaseConnection[Any]) -> bool:
-    return connection.info.transaction_status is TransactionStatus.ACTIVE
+def _left(connection: psycopg.BaseConnection[Any], is_locked: bool) -> str:
+    if is_locked or connection.info.transaction_status is TransactionStatus.ACTIVE:
+        return STREAM
+    return "" if connection._num_transactions == 1 or connection.closed else SAVEPOINT  # Skald's own
 
 
 def _end(connection: psycopg.BaseConnection[Any]) -> None:

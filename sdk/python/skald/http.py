@@ -54,7 +54,7 @@ class RequestContext:
     _is_used: bool = field(default=False, repr=False)
     _has_ended: bool = field(default=False, repr=False)
     _raised: BaseException | None = field(default=None, repr=False)
-    _has_left: bool = field(default=False, repr=False)
+    _left: str = field(default="", repr=False)
     _met: Exception | None = field(default=None, repr=False)
     _ended_by: Exception | None = field(default=None, repr=False)  # the same, unless a savepoint has undone it
 
@@ -249,13 +249,13 @@ class Guard:
                 made = await self._made(run, ctx)
                 restore(connection, psycopg.AsyncCursor)
                 if made is None or not _is_outcome(made, ctx):
-                    if ctx._has_left:
+                    if ctx._left:
                         return made, run
                     if connection.info.transaction_status is not TransactionStatus.INERROR:
                         await connection.execute("SELECT skald.assert_requested(%s)", (taken,))
                     raise psycopg.Rollback
-                if ctx._has_left:
-                    raise LeftOpen
+                if ctx._left:
+                    raise LeftOpen(ctx._left)
                 if ctx._unawaited:
                     raise RuntimeError("a statement of the handler was never awaited, and not executed: `await ctx.sql(...)`, in an `async def`")
                 if connection.info.transaction_status is TransactionStatus.INERROR:
@@ -292,7 +292,7 @@ class Guard:
             ctx._raised = error
         finally:
             ctx._has_ended = True
-            ctx._has_left = await left_open_async(ctx._connection, LEFT_MAX if made is not None and ctx._raised is None else 0)
+            ctx._left = await left_open_async(ctx._connection, LEFT_MAX if made is not None and ctx._raised is None else 0)
         is_over = ctx._connection.info.transaction_status is TransactionStatus.INERROR
         for met in (ctx._raised, ctx._ended_by if is_over else None):
             if isinstance(met, CONTENTION) and (is_over or met is ctx._met):

@@ -101,3 +101,15 @@ def shop(url: str, request: pytest.FixtureRequest) -> Iterator[Shop]:
 def problem(response: httpx.Response) -> tuple[int, str]:
     assert response.headers["content-type"] == "application/problem+json"
     return response.status_code, response.json()["type"].removeprefix("/problems/")
+
+
+def raised_by(shop: Shop, target: str = "/orders", method: str = "POST") -> Exception:
+    async def ask() -> None:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(shop.app), base_url="http://shop") as client:
+            with pytest.raises(Exception) as error:
+                await client.request(method, target, content=ORDER, headers={"Content-Type": "application/json", "Idempotency-Key": "k"})
+            raised.append(error.value)
+
+    raised: list[Exception] = []
+    shop.send(ask)
+    return raised[0]

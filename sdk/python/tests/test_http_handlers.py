@@ -9,7 +9,7 @@ from typing import Any, AsyncIterator
 import httpx
 import psycopg
 import pytest
-from application import ORDER, Order, Shop, problem, shop, url  # noqa: F401
+from application import ORDER, Order, Shop, problem, raised_by, shop, url  # noqa: F401
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -142,18 +142,6 @@ def test_a_full_pool_is_not_said_to_be_the_database(shop: Shop) -> None:
     shop.guard._pool_of(shop.loop).timeout = 0.2
     shop.send(meanwhile, ("a", ORDER, {}))
     assert (problem(busy[0]), "have all connections" in busy[0].text, shop.notes()) == ((503, "about:blank"), True, 1)
-
-
-def raised_by(shop: Shop, target: str = "/orders", method: str = "POST") -> Exception:
-    async def ask() -> None:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(shop.app), base_url="http://shop") as client:
-            with pytest.raises(Exception) as error:
-                await client.request(method, target, content=ORDER, headers={"Content-Type": "application/json", "Idempotency-Key": "k"})
-            raised.append(error.value)
-
-    raised: list[Exception] = []
-    shop.send(ask)
-    return raised[0]
 
 
 def test_a_request_without_a_guard_has_no_context_and_says_why(shop: Shop) -> None:

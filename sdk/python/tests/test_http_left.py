@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import inspect
+from typing import Any, AsyncIterator
 
 import pytest
-from application import ORDER, Order, Shop, shop, url  # noqa: F401
-from fastapi import HTTPException, Response
+from application import ORDER, Order, Shop, raised_by, shop, url  # noqa: F401
+from fastapi import Depends, HTTPException, Response
 
 import skald.http
 from skald.http import RequestContext
@@ -60,3 +61,60 @@ def test_a_handler_that_raises_or_responds_amid_a_stream_has_responded(shop: Sho
     for raises, answered in ((True, 409), (False, 500)):
         assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [answered]
     assert (shop.notes(), shop.runs) == (0, 2)
+
+
+# In older versions of FastAPI a dependency ends before the response.
+ends_late = pytest.mark.skipif("scope" not in inspect.signature(Depends).parameters, reason="needs FastAPI 0.121")
+
+
+@pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
+@pytest.mark.parametrize("leaves", [pytest.param("dependency", marks=ends_late), "task", "transaction"])
+def test_a_savepoint_that_is_open_when_the_handler_responds_stores_nothing(shop: Shop, leaves: str) -> None:
+    left: list[Any] = []
+
+    async def savepoint(ctx: RequestContext = Depends(skald.http.context)) -> AsyncIterator[RequestContext]:
+        async with ctx.connection.transaction():
+            yield ctx
+
+    async def suspended(ctx: RequestContext, entered: asyncio.Event) -> None:
+        async with ctx.connection.transaction():
+            entered.set()
+            await asyncio.Event().wait()
+
+    async def act(ctx: RequestContext) -> Response:
+        await ctx.sql("INSERT INTO note VALUES ('x')")
+        if leaves == "task":
+            entered = asyncio.Event()
+            left.append(asyncio.create_task(suspended(ctx, entered)))
+            await entered.wait()
+        elif leaves == "transaction":
+            left.append(ctx.connection.transaction())
+            await left[-1].__aenter__()
+        if refusal:
+            raise HTTPException(refusal)
+        return Response(status_code=status)
+
+    @shop.app.post("/left")
+    async def leave(ctx: RequestContext = Depends(savepoint if leaves == "dependency" else skald.http.context)) -> Response:
+        return await act(ctx)
+
+    for refusal, status, answered in ((None, 201, 500), (None, 409, 409), (404, 201, 404), (None, 201, 500)):
+        assert [r.status_code for r in shop.send(("k", ORDER, {}), target="/left")] == [answered]
+    assert "end it before the step or handler ends" in str(raised_by(shop, "/left"))
+    assert (shop.notes(), shop.one("SELECT count(*) FROM skald.idempotency")) == (0, 0)
+    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
+
+
+@ends_late
+def test_a_savepoint_of_a_dependency_that_ends_before_the_response_is_none(shop: Shop) -> None:
+    async def savepoint(ctx: RequestContext = Depends(skald.http.context)) -> AsyncIterator[RequestContext]:
+        async with ctx.connection.transaction():
+            yield ctx
+
+    @shop.app.post("/ends")
+    async def ends(ctx: RequestContext = Depends(savepoint, scope="function")) -> Response:
+        await ctx.sql("INSERT INTO note VALUES ('x')")
+        return Response(status_code=201)
+
+    assert [r.status_code for r in shop.send(("k", ORDER, {}), ("k", ORDER, {"Prefer": "wait=20"}), target="/ends")] == [201, 201]
+    assert shop.notes() == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import psycopg
 import pytest
@@ -29,7 +29,17 @@ def leave_mistaken_copy(ctx: skald.Context, order: Any) -> None:
         ctx.sql("COPY wallet FROM STDIN")
 
 
-@pytest.mark.parametrize("leave", [leave_stream, leave_copy, leave_mistaken_copy])
+def leave_savepoint(ctx: skald.Context, order: Any) -> None:
+    LEFT.append(rows(ctx))
+    next(LEFT[-1])
+
+
+def rows(ctx: skald.Context) -> Iterator[Any]:
+    with ctx.connection.transaction():
+        yield from ctx.sql("SELECT generate_series(1, 5)")
+
+
+@pytest.mark.parametrize("leave", [leave_stream, leave_copy, leave_mistaken_copy, leave_savepoint])
 def test_what_a_step_leaves_open_is_its_fault_and_keeps_nobody(shop: Shop, monkeypatch: pytest.MonkeyPatch, leave: Any) -> None:
     def raises(error: Exception) -> Any:
         def act(ctx: skald.Context, order: Any) -> None:
