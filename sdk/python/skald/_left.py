@@ -57,5 +57,6 @@ def _left(connection: psycopg.BaseConnection[Any], is_locked: bool) -> str:
 
 def _end(connection: psycopg.BaseConnection[Any]) -> None:
     with suppress(psycopg.Error, OSError):
+        at_work = connection.pgconn.get_cancel()  # there is none once the connection is noticed to be cut
         cut(connection)
-        connection.cancel()  # else its server may work on, and keep the claim
+        at_work.cancel()  # else its server may work on, and keep the claim

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from typing import Any, AsyncIterator
 
+import httpx
+import psycopg
 import pytest
 from application import ORDER, Order, Shop, raised_by, shop, url  # noqa: F401
 from fastapi import Depends, HTTPException, Response
 
 import skald.http
+from skald import _commit, _left
 from skald.http import RequestContext
 
 
@@ -118,3 +122,34 @@ def test_a_savepoint_of_a_dependency_that_ends_before_the_response_is_none(shop:
 
     assert [r.status_code for r in shop.send(("k", ORDER, {}), ("k", ORDER, {"Prefer": "wait=20"}), target="/ends")] == [201, 201]
     assert shop.notes() == 1
+
+
+@pytest.mark.parametrize("cut_is_seen", [False, True])
+def test_the_statement_of_a_request_that_is_cancelled_ends(shop: Shop, monkeypatch: pytest.MonkeyPatch, cut_is_seen: bool) -> None:
+    at_work = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT pg_sleep(1000)' AND state = 'active'"
+
+    def cut(connection: psycopg.AsyncConnection[Any]) -> None:
+        _commit.cut(connection)
+        while cut_is_seen and not connection.closed:
+            pass
+
+    async def act(ctx: RequestContext, order: Order) -> Response:
+        await ctx.sql("SET LOCAL statement_timeout = 0")
+        await ctx.sql("SELECT pg_sleep(1000)")
+        raise AssertionError
+
+    async def cancelled() -> None:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(shop.app), base_url="http://shop") as client:
+            asking = asyncio.create_task(client.post("/orders", content=ORDER, headers={"Content-Type": "application/json", "Idempotency-Key": "k"}))
+            while not shop.one(at_work):
+                await asyncio.sleep(0)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+
+    monkeypatch.setattr(_left, "cut", cut)
+    shop.act = act
+    shop.send(cancelled)
+    until = time.monotonic() + 30
+    while shop.one(at_work):
+        assert time.monotonic() < until
