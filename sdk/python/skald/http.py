@@ -8,88 +8,31 @@ import inspect
 import json
 import os
 import random
-from dataclasses import dataclass, field
-from datetime import timedelta
-from functools import partial
-from typing import Any, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Awaitable, Callable
 
 import psycopg
 from fastapi import FastAPI, Request
-from fastapi.exception_handlers import http_exception_handler, request_validation_exception_handler
-from fastapi.exceptions import RequestValidationError
+from fastapi.exception_handlers import http_exception_handler
 from psycopg import errors
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 
 from . import IDLE_MAX
 from ._commit import InDoubt, commit
 from ._connection import Pooled, heeded, node, restore
 from ._left import LEFT_MAX, LeftOpen, left_open_async
+from ._request import Innermost, RequestContext, context, watch
 from ._response import Response as _Response, Send, problem as _problem, wait_preference as _wait_preference
 from ._run import App, Receive, Run as _Run, Scope, TooSlow as _TooSlow
-from ._text import dump
 
 __all__ = ["Guard", "RequestContext", "context", "guard"]
 
 TRIES_MAX, WAIT_MAX, COMMIT_MAX = 3, 30, 45
 CONTENTION = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 PASSING = {401, 403, 408, 409, 425, 429}  # a retry may get another response
-
-
-@dataclass
-class RequestContext:
-    """What a handler can use until it has responded."""
-
-    _connection: psycopg.AsyncConnection[Any] = field(repr=False)
-    scope: str
-    key: str
-    taken: str
-    is_final: bool = False
-    """Stores the response although its status is 401, 403, 408, 409, 425 or 429."""
-    _unawaited: int = field(default=0, repr=False)
-    _is_used: bool = field(default=False, repr=False)
-    _has_ended: bool = field(default=False, repr=False)
-    _raised: BaseException | None = field(default=None, repr=False)
-    _left: str = field(default="", repr=False)
-    _met: Exception | None = field(default=None, repr=False)
-    _ended_by: Exception | None = field(default=None, repr=False)  # the same, unless a savepoint has undone it
-
-    @property
-    def connection(self) -> psycopg.AsyncConnection[Any]:
-        """In Skald's transaction: do not end it, and do not keep it."""
-        if self._has_ended:
-            raise RuntimeError("the request has been responded to: what a handler does with `ctx` comes before its response")
-        if self._connection.info.transaction_status is not TransactionStatus.INERROR:
-            self._ended_by = None  # a savepoint has undone it
-        return self._connection
-
-    def sql(self, query: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> Coroutine[Any, Any, psycopg.AsyncCursor[Any]]:
-        """Must be awaited: else nothing was written, and the request fails."""
-        self._unawaited += 1
-        return self._sql(query, values)
-
-    async def _sql(self, query: str, values: Sequence[Any] | Mapping[str, Any] | None) -> psycopg.AsyncCursor[Any]:
-        self._unawaited -= 1
-        try:
-            made = await self.connection.execute(query, values)
-            self._ended_by = None  # where a statement has failed, none but ROLLBACK succeeds
-            return made
-        except psycopg.Error as error:
-            if not isinstance(error, errors.InFailedSqlTransaction):
-                self._met = self._ended_by = error
-            if error.diag.constraint_name == "saga_once":
-                raise type(error)(f"a request starts one saga, and {self.key} has one: start others by the SQL function skald.start") from error
-            raise
-
-    def start(self, definition: str, itinerary: str, data: Any, *, version: int = 1, deadline: timedelta | None = None,
-              attributes: Mapping[str, str] | None = None) -> Coroutine[Any, Any, object]:
-        """Starts a saga under the request's key. `itinerary`: "create-order@orders=compensatable arrange-shipping@shipping=pivot"."""
-        return self.sql("SELECT skald.start_requested(%s, %s, %s, %s, %s, %s, %s)",
-                        (self.taken, definition, itinerary, dump(data), version, deadline, json.dumps(attributes) if attributes else None))
 
 
 class _Again(Exception):
@@ -249,6 +192,9 @@ class Guard:
                 made = await self._made(run, ctx)
                 restore(connection, psycopg.AsyncCursor)
                 if made is None or not _is_outcome(made, ctx):
+                    if made is not None and made.status < 400 and ctx._raised is not None and not ctx._is_handled:
+                        broke = RuntimeError("the handler raised behind the response that it had begun, of which nothing remains")
+                        raise LeftOpen(ctx._left) if ctx._left else broke from ctx._raised
                     if ctx._left:
                         return made, run
                     if connection.info.transaction_status is not TransactionStatus.INERROR:
@@ -307,19 +253,6 @@ def _is_outcome(made: _Response, ctx: RequestContext) -> bool:
     return made.status < 500 and ctx._raised is None and not is_refusal and not is_elsewhere and (made.status not in PASSING or ctx.is_final)
 
 
-async def context(request: Request) -> AsyncIterator[RequestContext]:
-    """For a handler: `ctx: RequestContext = Depends(skald.http.context)`."""
-    made: RequestContext | None = getattr(request.state, "skald", None)
-    if made is None:
-        raise RuntimeError(f"{request.method} {request.url.path} is not guarded, so it has no `ctx`: guard(app, guarded=...) says which requests are")
-    made._is_used = True
-    try:
-        yield made
-    except BaseException as error:
-        made._raised = error
-        raise
-
-
 class _Middleware:
     """ASGI middleware, which the application makes when it starts."""
 
@@ -336,23 +269,10 @@ def guard(app: FastAPI, **settings: Any) -> Guard:
     made, build = Guard(**settings), app.build_middleware_stack
 
     def watched() -> App:  # at the first request: then the handlers are known
-        for of, handle in app.exception_handlers.items():
-            app.exception_handlers[of] = partial(_handled, handle)
+        watch(app)
         return build()
 
     app.build_middleware_stack = watched  # type: ignore[method-assign]
     app.add_middleware(_Middleware, by=made)
+    app.user_middleware.append(Middleware(Innermost))
     return made
-
-
-async def _handled(handle: Callable[[Request, Any], Any], request: Request, error: Exception) -> Any:
-    """What the application makes of an exception is not the handler's decision, whatever status it has."""
-    ctx: RequestContext | None = getattr(request.state, "skald", None)
-    if ctx is not None:
-        ctx._raised = error
-        if isinstance(error, RequestValidationError) and handle is request_validation_exception_handler:
-            first = error.errors()[0]
-            made = _problem("body", 400, "The body is not what this resource takes", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
-            return Response(made.body, made.status, media_type=made.content_type)
-    response = handle(request, error) if inspect.iscoroutinefunction(handle) else await run_in_threadpool(handle, request, error)
-    return await response if inspect.isawaitable(response) else response

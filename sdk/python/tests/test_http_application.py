@@ -1,0 +1,82 @@
+"""What is around a handler in its application: middleware within the guard, and applications that are mounted."""
+
+from __future__ import annotations
+
+from typing import Any, AsyncIterator, Callable, Iterator
+
+import pytest
+from application import ORDER, Order, Shop, raised_by, url  # noqa: F401
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.responses import StreamingResponse
+
+import skald.http
+from skald.http import RequestContext
+
+
+@pytest.fixture
+def shop(url: str) -> Iterator[Shop]:  # noqa: F811
+    app = FastAPI()
+
+    @app.middleware("http")
+    async def passes(request: Request, call_next: Callable[[Request], Any]) -> Any:
+        return await call_next(request)
+
+    made = Shop(url, app)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("is_amid_rows", [False, True])
+def test_a_stream_that_breaks_off_is_not_sent_as_if_it_were_whole(shop: Shop, is_amid_rows: bool) -> None:
+    async def act(ctx: RequestContext, order: Order) -> Response:
+        async def paid() -> AsyncIterator[str]:
+            await shop.note(ctx, order)
+            yield '{"paid":1}'
+            if breaks and is_amid_rows:
+                async for row in ctx.connection.cursor().stream("SELECT generate_series(1, 100000)"):
+                    raise KeyError(row)
+            if breaks:
+                raise KeyError("broke")
+
+        return StreamingResponse(paid(), 201)
+
+    shop.act, breaks = act, True
+    assert [r.status_code for _ in range(2) for r in shop.send(("k", ORDER, {}))] == [500, 500]
+    raised = raised_by(shop)
+    assert isinstance(raised.__cause__ or raised, KeyError)  # older versions of Starlette raise it themselves
+    assert (shop.notes(), shop.one("SELECT count(*) FROM skald.idempotency")) == (0, 0)
+    breaks = False
+    assert [(r.status_code, r.text, r.headers.get("idempotency-replayed")) for _ in range(2) for r in shop.send(("k", ORDER, {}))] == [
+        (201, '{"paid":1}', None), (201, '{"paid":1}', "true")]
+
+
+def test_a_stream_of_a_handler_without_ctx_that_breaks_off_is_not_stored(shop: Shop) -> None:
+    @shop.app.post("/plain")
+    async def plain() -> Response:
+        async def half() -> AsyncIterator[str]:
+            yield "half"
+            raise KeyError("broke")
+
+        return StreamingResponse(half())
+
+    assert [r.status_code for _ in range(2) for r in shop.send(("k", ORDER, {}), target="/plain")] == [500, 500]
+    assert shop.one("SELECT count(*) FROM skald.idempotency") == 0
+
+
+def test_what_an_application_makes_of_an_exception_is_sent_and_not_stored(shop: Shop) -> None:
+    @shop.app.exception_handler(KeyError)
+    def mapped(_: Request, error: Exception) -> Response:
+        return Response("sorry")
+
+    @shop.app.post("/raises")
+    async def raises(ctx: RequestContext = Depends(skald.http.context)) -> Response:
+        await ctx.sql("INSERT INTO note VALUES ('x')")
+        if raised:
+            raise raised.pop(0)
+        return Response(status_code=201)
+
+    raised: list[Exception] = [KeyError("mapped"), HTTPException(302, headers={"Location": "/login"}), HTTPException(404)]
+    answers = [shop.send(("k", b"", {}), target="/raises")[0] for _ in range(5)]
+    assert [(r.status_code, r.headers.get("idempotency-replayed")) for r in answers] == [
+        (200, None), (302, None), (404, None), (201, None), (201, "true")]
+    assert shop.notes() == 1
