@@ -105,9 +105,12 @@ class Innermost:
 
 
 def watch(app: Any) -> None:
-    """Its handlers of exceptions."""
-    for of, handle in app.exception_handlers.items():
+    """Its handlers of exceptions, and those of the applications that are mounted in it."""
+    for of, handle in getattr(app, "exception_handlers", {}).items():
         app.exception_handlers[of] = partial(_handled, handle)
+    for route in getattr(app, "routes", ()):
+        if mounted := getattr(route, "_base_app", None):
+            watch(mounted)
 
 
 async def _handled(handle: Callable[[Request, Any], Any], request: Request, error: Exception) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, AsyncIterator, Callable, Iterator
 
 import pytest
-from application import ORDER, Order, Shop, raised_by, url  # noqa: F401
+from application import ORDER, Order, Shop, problem, raised_by, url  # noqa: F401
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import StreamingResponse
 
@@ -63,12 +63,17 @@ def test_a_stream_of_a_handler_without_ctx_that_breaks_off_is_not_stored(shop: S
     assert shop.one("SELECT count(*) FROM skald.idempotency") == 0
 
 
-def test_what_an_application_makes_of_an_exception_is_sent_and_not_stored(shop: Shop) -> None:
-    @shop.app.exception_handler(KeyError)
+@pytest.mark.parametrize("is_mounted", [False, True])
+def test_what_an_application_makes_of_an_exception_is_sent_and_not_stored(shop: Shop, is_mounted: bool) -> None:
+    app = FastAPI() if is_mounted else shop.app
+    if is_mounted:
+        shop.app.mount("/sub", app)
+
+    @app.exception_handler(KeyError)
     def mapped(_: Request, error: Exception) -> Response:
         return Response("sorry")
 
-    @shop.app.post("/raises")
+    @app.post("/raises")
     async def raises(ctx: RequestContext = Depends(skald.http.context)) -> Response:
         await ctx.sql("INSERT INTO note VALUES ('x')")
         if raised:
@@ -76,7 +81,19 @@ def test_what_an_application_makes_of_an_exception_is_sent_and_not_stored(shop: 
         return Response(status_code=201)
 
     raised: list[Exception] = [KeyError("mapped"), HTTPException(302, headers={"Location": "/login"}), HTTPException(404)]
-    answers = [shop.send(("k", b"", {}), target="/raises")[0] for _ in range(5)]
+    answers = [shop.send(("k", b"", {}), target="/sub/raises" if is_mounted else "/raises")[0] for _ in range(5)]
     assert [(r.status_code, r.headers.get("idempotency-replayed")) for r in answers] == [
         (200, None), (302, None), (404, None), (201, None), (201, "true")]
     assert shop.notes() == 1
+
+
+def test_bad_data_of_a_mounted_application_is_a_bad_body(shop: Shop) -> None:
+    sub = FastAPI()
+
+    @sub.post("/orders")
+    async def place(order: Order, ctx: RequestContext = Depends(skald.http.context)) -> Response:
+        return await shop.note(ctx, order)
+
+    shop.app.mount("/sub", sub)
+    assert [problem(r) for r in shop.send(("k", b'{"quantity":"many"}', {}), target="/sub/orders")] == [(400, "body")]
+    assert [r.status_code for r in shop.send(("k", ORDER, {}), target="/sub/orders")] == [201]
