@@ -23,7 +23,7 @@ from psycopg import errors
 
 from ._commit import InDoubt, watched
 from ._connection import node, restore
-from ._context import Context, Malformed, Reject, Snooze
+from ._context import Context, Malformed, Reject, Snooze, timed
 from ._left import LEFT_MAX, LeftOpen
 from ._text import Trace, dump, headers, line, text
 
@@ -186,7 +186,7 @@ class Participant:
 
     def _run(self, message: Message, taken: list[str]) -> str:
         connection, committed = self.connect(), None
-        with connection.transaction():
+        with timed(), connection.transaction():
             [(verdict, event, why, scope, key, definition, version, name, back, attempt, token)] = connection.execute(
                 "SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text"
                 "  FROM skald.take(%s, %s, %s, %s, %s, %s, %s)",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 import psycopg
 
@@ -21,14 +22,28 @@ class Snooze(Exception):
     """Not yet: the step's writes are undone, and it runs again after `wait`. It uses no attempt."""
 
     def __init__(self, wait: timedelta) -> None:
-        if not isinstance(wait, timedelta):
-            raise TypeError(f"Snooze waits for a timedelta, such as timedelta(seconds=30), and not for {wait!r}")
+        _expect_time(wait)
         super().__init__(f"again in {wait}")
         self.wait = wait
 
 
 class Malformed(Exception):
     """The step can't work with this data: the delivery is parked, and the saga is stuck until an operator looks."""
+
+
+def _expect_time(wait: Any) -> None:
+    if not isinstance(wait, timedelta):
+        raise TypeError(f"Snooze waits for a timedelta, such as timedelta(seconds=30), and not for {wait!r}")
+
+
+@contextmanager
+def timed() -> Iterator[None]:
+    """A Snooze that leaves this has its time, which a class of the step's own may have kept from it."""
+    try:
+        yield
+    except Snooze as error:
+        _expect_time(getattr(error, "wait", None))
+        raise
 
 
 @dataclass(frozen=True)

@@ -206,8 +206,20 @@ def test_a_step_ends_as_ever_where_the_default_isolation_is_stricter(shop: Shop)
         "step.rejected", "step.snoozed", "step.failed", "step.parked"]
 
 
-def test_a_snooze_of_no_time_is_the_steps_fault(shop: Shop) -> None:
-    shop.raises = [lambda ctx, order: skald.Snooze(30)]  # type: ignore[arg-type]
+class UntimedSnooze(skald.Snooze):
+    def __init__(self) -> None:
+        pass
+
+
+def changed_snooze(ctx: skald.Context, order: Any) -> None:
+    snooze = skald.Snooze(timedelta(hours=1))
+    snooze.wait = 5  # type: ignore[assignment]
+    raise snooze
+
+
+@pytest.mark.parametrize("snooze", [lambda ctx, order: skald.Snooze(30), UntimedSnooze(), changed_snooze])  # type: ignore[arg-type]
+def test_a_snooze_of_no_time_is_the_steps_fault(shop: Shop, snooze: Any) -> None:
+    shop.raises = [snooze]
     assert shop.participant.process(charge_message) == "step.failed"
     assert "timedelta(seconds=30)" in shop.one("SELECT error FROM skald.idempotency")
 
