@@ -235,6 +235,8 @@ class Participant:
         for name, url in (("DATABASE_URL", self.database_url), ("AMQP_URL", self.amqp_url)):
             if not url:
                 raise ValueError(f"{name} is not set")
+        if self.prefetch not in range(1, 65536):
+            raise ValueError(f"prefetch is a number from 1 to 65535, and not {self.prefetch!r}")
         try:
             # Pika connects to any; and to a piece of a password that has an @ and a / of its own.
             if not re.match("amqps?://(?![^?]*@[^?]*/[^?]*@)", self.amqp_url, re.IGNORECASE):

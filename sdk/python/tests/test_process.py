@@ -234,6 +234,12 @@ def test_an_address_that_is_none_is_said_at_the_start(url: str) -> None:
         skald.Participant("payments", database_url="").run()
 
 
+@pytest.mark.parametrize("prefetch", [0, -1, 65536, 100000, "16"])
+def test_a_prefetch_that_no_broker_takes_is_said_at_the_start(prefetch: Any) -> None:
+    with pytest.raises(ValueError, match="prefetch is a number from 1 to 65535"):
+        skald.Participant("payments", database_url="none", amqp_url="amqp://localhost", prefetch=prefetch).run()
+
+
 @pytest.mark.parametrize("address", ["localhost", "mysql://u:cret@localhost/x", "postgresql://u:se%cret@localhost/x", "postgresql://u:se cret@localhost/x",
                                      "postgresql://u:se@cret@localhost/x", "postgresql://u:s@e/cret@localhost/x", "postgresql://localhost:cret/x",
                                      "postgresql://localhost/x?password=se%cret", "password='secret"])
