@@ -22,7 +22,7 @@ import psycopg
 from psycopg import errors
 
 from ._commit import InDoubt, watched
-from ._connection import node, restore
+from ._connection import is_fit, node, restore
 from ._context import Context, Malformed, Reject, Snooze, timed
 from ._left import LEFT_MAX, LeftOpen
 from ._text import Trace, dump, headers, line, text
@@ -126,7 +126,7 @@ class Participant:
         delivery undoes: register adapters with `psycopg.adapters`, or in the step."""
         if (signatures := os.environ.get("SKALD_SIGNATURES", "")) not in ("", "off", "sign"):
             raise ValueError(f"SKALD_SIGNATURES={signatures}: this SDK does not verify signatures: let a C++ service run these steps, or unset it")
-        if self._connection is None or self._connection.closed:
+        if self._connection is None or not is_fit(self._connection):
             if wrong := [name for name, step in self._steps.items() if (step.options["kind"] == "compensatable") != (step.undo is not None)]:
                 raise ValueError(f"{wrong[0]}: a compensatable step has a compensation, and no other step has one")
             made = psycopg.connect(node(self.database_url), autocommit=True, application_name=f"skald/{self.service}")

@@ -32,6 +32,13 @@ def node(url: str, options: str = "") -> str:
     return conninfo.make_conninfo(**{**NODE, **given, "client_encoding": "UTF8", "options": f"{own} {options}".strip() or None})
 
 
+def is_fit(connection: psycopg.Connection[Any]) -> bool:
+    """Closes one to which a step has left another encoding, in which Skald can't read its own texts nor write strangers'."""
+    if not connection.closed and connection.pgconn.parameter_status(b"client_encoding") != b"UTF8":
+        connection.close()
+    return not connection.closed
+
+
 def restore(connection: Any, cursors: Any) -> None:
     """What a step or a handler sets in the driver is its own: not Skald's, nor the next one's."""
     connection.row_factory, connection.cursor_factory, connection._adapters = tuple_row, cursors, None  # None: the driver's

@@ -180,6 +180,13 @@ def test_a_rejection_says_what_it_likes_in_any_clients_encoding(shop: Shop, monk
     assert shop.one("SELECT string_agg(DISTINCT error, ',') FROM skald.idempotency") == "zu wenig \u20ac"
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_the_encoding_that_a_step_has_left_is_not_the_next_ones(shop: Shop, encoding: str) -> None:
+    shop.raises = [lambda ctx, order: ctx.sql(f"SET client_encoding = {encoding}"), skald.Reject("zu wenig \u20ac")]
+    assert [shop.participant.process(message("charge", 2, key=key)) for key in "abc"] == ["step.completed", "step.rejected", "step.completed"]
+    assert shop.one("SELECT string_agg(error, '') FROM skald.idempotency") == "zu wenig \u20ac"
+
+
 def test_a_rejection_without_a_text_is_one(shop: Shop) -> None:
     shop.raises = [UnspeakableReject()]
     assert shop.participant.process(charge_message) == "step.rejected"
