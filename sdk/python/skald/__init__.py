@@ -228,10 +228,16 @@ class Participant:
             raise RuntimeError("the step raised psycopg.Rollback, which undoes it in silence: raise skald.Reject, or another exception")
         return "step.completed"
 
+    def _stop(self, number: int, _: Any) -> None:
+        self._stopping = True
+        log.info("%s: %s waits for the step under way; a second signal ends it at once", signal.Signals(number).name, self.service)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_DFL)  # a step may hang
+
     def run(self) -> None:
         """Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again; at the start, what is wrong is raised."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: setattr(self, "_stopping", True))
+            signal.signal(number, self._stop)
         for name, url in (("DATABASE_URL", self.database_url), ("AMQP_URL", self.amqp_url)):
             if not url:
                 raise ValueError(f"{name} is not set")

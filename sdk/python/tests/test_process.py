@@ -25,6 +25,7 @@ from skald.http import Guard
 
 PROGRAM = """
 import os
+import threading
 import skald
 p = skald.Participant("payments")
 @p.retriable("order", "pay-out")
@@ -32,6 +33,8 @@ def pay_out(ctx, order):
     ctx.sql("UPDATE wallet SET cents = cents - 1")
     if ctx.saga == "kills":
         os._exit(3)
+    if ctx.saga == "hangs":
+        threading.Event().wait()
 p.run()
 """
 
@@ -102,6 +105,18 @@ def test_a_process_takes_what_comes_is_killed_and_ends_when_told(shop: Shop) -> 
     wait_for(lambda: shop.cents == 80)
     p.end()
     assert (shop.cents, shop.one("SELECT count(*) FROM skald.idempotency")) == (80, 20)
+
+
+def test_a_second_signal_ends_a_process_whose_step_hangs(shop: Shop) -> None:
+    p = Process(shop)
+    p.start()
+    wait_for(p.is_served)
+    p.send("hangs")
+    wait_for(lambda: shop.one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"))
+    p.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: p.process.send_signal(signal.SIGINT) or p.process.poll() is not None)
+    assert p.process.returncode == -signal.SIGINT
+    p.broker.close()
 
 
 def test_what_a_policy_has_parked_is_processed_and_what_came_too_often_is_not(shop: Shop) -> None:
