@@ -6,7 +6,9 @@ import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
+import { Lanes } from "./lanes.js";
 import { line, lines, reason } from "./log.js";
+import { headersOf, text, withText } from "./texts.js";
 import { checkDatabaseUrl, escapes, isUrl } from "./urls.js";
 
 /** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
@@ -79,29 +81,23 @@ const idleMax = 30000; // after that many ms of silence the server ends a transa
 const silence = "; the connection was lost after more than 30 s in the step, which may not be silent in its transaction for so long";
 const contention = new Set(["40001", "40P01", "55P03"]);
 
-/** In the client, where it does not count how long a lane waits for one. */
-class Client extends pg.Client {
-  constructor(config?: pg.ClientConfig) { super({ ...config, connectionTimeoutMillis: 10000 }); }
-}
-
 class WrongDatabase extends Error {}
 interface Held extends Loan { taken?: string; since?: number; lost?: boolean }
 
 export class Participant {
-  readonly pool: pg.Pool;
+  readonly pool: pg.Pool; // has a connection more than there are lanes: what else uses it, such as a step, takes turns, and waits for 10 s
   private readonly steps = new Map<string, Step>();
-  private readonly lanes: number;
+  private readonly lanes: Lanes;
   private readonly log: (line: string) => void;
   private database = "";
   private stopping = false;
 
   constructor(readonly service: string, private readonly settings: Settings = {}) {
-    this.lanes = settings.lanes ?? 4;
-    if (!Number.isInteger(this.lanes) || this.lanes < 1) throw new RangeError(`lanes is a whole number from 1, and not ${this.lanes}`);
+    this.lanes = new Lanes(settings.lanes ?? 4);
     this.log = settings.log ?? ((line) => console.error(line));
     // A host that is gone says nothing: then keepalives do, or the time that no statement takes.
-    const settled = { Client, max: this.lanes, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000, lock_timeout: 5000,
-      statement_timeout: 30000, idle_in_transaction_session_timeout: idleMax, application_name: `skald/${service}` };
+    const settled = { max: this.lanes.all + 1, connectionTimeoutMillis: 10000, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000,
+      lock_timeout: 5000, statement_timeout: 30000, idle_in_transaction_session_timeout: idleMax, application_name: `skald/${service}` };
     this.pool = new pg.Pool({ connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], ...settled });
     this.pool.on("error", () => undefined); // an idle connection was lost: the next one is opened when it is needed
   }
@@ -158,12 +154,12 @@ export class Participant {
         if (!held.taken || error instanceof InDoubt) throw error;
         const isSilent = held.lost && Date.now() - held.since! > idleMax;
         if (held.lost && !isSilent && ++lost < lostMax) continue;
-        return await this.end(message, held.taken, error, isSilent ? silence : "");
+        return await this.end(message, held, error, isSilent ? silence : "");
       }
     }
   }
 
-  private async end(message: Message, taken: string, error: any, more: string): Promise<string> {
+  private async end(message: Message, { taken }: Held, error: any, more: string): Promise<string> {
     const said = (call: string, value: unknown): Promise<string> =>
       this.run({}, async (client) => (await client.query(`SELECT skald.${call} AS event`, [taken, message.body, value])).rows[0].event);
     const why = text(reason(error));
@@ -178,7 +174,11 @@ export class Participant {
     return event;
   }
 
-  private async run(held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
+  private run(held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
+    return this.lanes.during(() => this.inTransaction(held, work));
+  }
+
+  private async inTransaction(held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
     const client = await this.pool.connect();
     const ignore = (): void => undefined; // its queries fail too, and say so
     client.on("error", ignore);
@@ -302,7 +302,7 @@ export class Participant {
           // alone; for ten seconds at most, since it may only wait for a lock.
           await Promise.race([started, sleep(10000, undefined, { ref: false })]);
           if (isOver) return;
-          await channel.prefetch(this.lanes * 2 - 1);
+          await channel.prefetch(this.lanes.all * 2 - 1);
           await channel.consume(queue, take(channel, false));
         }).catch(reject);
       });
@@ -339,25 +339,4 @@ export class Participant {
     await channel.bindQueue(queue, "skald", this.service);
     await channel.bindQueue(`${queue}.parked`, "skald.parked", this.service);
   }
-}
-
-/** What a text column takes. */
-function text(value: string): string { return Buffer.from(value.replace(/\0/g, "\\x00"), "utf8").toString("utf8"); }
-
-/** What was thrown; or, where it can't be made text, an error that says so. */
-function withText(thrown: any): any {
-  try {
-    return `${thrown?.code} ${thrown?.name} ${reason(thrown)} ${lines(thrown)}` && thrown;
-  } catch {
-    return new Error("what the step has thrown can't be made text");
-  }
-}
-
-/** As text. What has no text form is left out: then take() says which header is missing. */
-function headersOf(headers: Readonly<Record<string, unknown>>): Record<string, string> {
-  const plain = (value: any): unknown =>
-    Buffer.isBuffer(value) ? value.toString("utf8") : value?.["!"] === "timestamp" ? value.value : value;
-  return Object.fromEntries(Object.entries(headers).map(([name, value]): [string, unknown] => [text(name), plain(value)])
-    .filter(([, value]) => ["string", "boolean", "bigint"].includes(typeof value) || Number.isInteger(value))
-    .map(([name, value]) => [name, text(String(value))]));
 }

@@ -1,0 +1,21 @@
+// As many at a time as there are lanes. The pool has one connection more: steps that use it as well take turns.
+
+export class Lanes {
+  private busy = 0;
+  private readonly waiting: (() => void)[] = [];
+
+  constructor(readonly all: number) {
+    if (!Number.isInteger(all) || all < 1) throw new RangeError(`lanes is a whole number from 1, and not ${all}`);
+  }
+
+  async during<Made>(work: () => Promise<Made>): Promise<Made> {
+    while (this.busy === this.all) await new Promise<void>((resolve) => this.waiting.push(resolve));
+    ++this.busy;
+    try {
+      return await work();
+    } finally {
+      --this.busy;
+      this.waiting.shift()?.();
+    }
+  }
+}
