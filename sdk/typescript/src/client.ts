@@ -1,9 +1,14 @@
+import type { EventEmitter } from "node:events";
 import pg from "pg";
 import { lines } from "./log.js";
 
 /** `unsent`: what has failed before it was sent, of which the transaction does not know. `failed`: what has ended the transaction, and no
- * savepoint has undone. `met`: the last one of these, undone or not. `heard`: ends what was made to listen to the client. */
-export interface Loan { ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError; met?: pg.DatabaseError; heard?: (() => unknown)[] }
+ * savepoint has undone. `met`: the last one of these, undone or not. `heard`: ends what was made to listen to the client. `lost`: the connection
+ * was. `left`: it is given up, because of left.ts. */
+export interface Loan {
+  ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError; met?: pg.DatabaseError; heard?: (() => unknown)[];
+  lost?: boolean; left?: boolean;
+}
 
 class TooLate extends Error {}
 
@@ -17,6 +22,14 @@ const succeeded = (loan: Loan): void => void delete loan.failed;
 
 /** So that what nobody awaits does not end the process when it fails: COMMIT says so too, or `unsent`. */
 export const quiet = <T>(made: Promise<T>, loan: Loan): Promise<T> => (made.then(() => succeeded(loan), (error) => note(error, loan)), made);
+
+/** Likewise for what is submitted, as cursors and COPY are: its error is an event, of which another may know. */
+function hear(submitted: Submitted, loan: Loan): void {
+  submitted.on?.("error", (error) => {
+    if (error instanceof pg.DatabaseError || submitted.listenerCount("error") === 1) note(error, loan);
+  });
+}
+type Submitted = Pick<EventEmitter, "listenerCount"> & { on?: EventEmitter["on"] };
 
 const wasRolledBack = (whose: string): string => `the transaction was rolled back: a statement of the ${whose} was not awaited, and failed`;
 
@@ -39,6 +52,7 @@ export function lent(client: pg.PoolClient, loan: Loan, tooLate: string): pg.Poo
       if (loan.ended) throw new TooLate(tooLate);
       const noted = (one: unknown): unknown => (name !== "query" || typeof one !== "function" ? one
         : (error: unknown, ...more: unknown[]) => (error ? note(error, loan) : succeeded(loan), one(error, ...more)));
+      if (name === "query" && typeof (given[0] as any)?.submit === "function") hear(given[0] as Submitted, loan);
       const made = value.apply(of, given.map(noted));
       if (hearing.has(name)) (loan.heard ??= []).push(() => client.removeListener(given[0] as "notice", given[1] as () => void));
       return made === of ? own : made instanceof Promise ? quiet(made, loan) : made;

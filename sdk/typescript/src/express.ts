@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
+import { LeftOpen, lookForLeft } from "./left.js";
 import { line, lines, reason } from "./log.js";
 import { ignore, isClosed, keep, send, type Kept, type Made } from "./response.js";
 import { checkDatabaseUrl } from "./urls.js";
@@ -60,7 +61,7 @@ export interface Guard {
   close(): Promise<void>;
 }
 
-interface State extends Loan { lost?: boolean; raised?: unknown; asked?: boolean; cut?: unknown }
+interface State extends Loan { raised?: unknown; asked?: boolean; cut?: unknown }
 interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
 type Next = (error?: unknown) => void;
 type Raised = (error: unknown, next: Next) => void;
@@ -266,17 +267,19 @@ async function handled(
 
 /** False if it could not be: its connection is lost then. */
 async function rolledBack(by: Claimed): Promise<boolean> {
-  const done = await by.client.query("ROLLBACK").then(() => true, () => false);
+  const done = by.state.left || (await by.client.query("ROLLBACK").then(() => true, () => false));
   endListening(by.state);
-  release(by.client, by.state.lost ?? !done);
+  release(by.client, by.state.left || (by.state.lost ?? !done));
   return done;
 }
 
 async function finished(by: Claimed, answer: Made, failed: (why: unknown) => void, again: () => Promise<Claimed | Made>): Promise<Made> {
   const { context, state } = by;
+  await lookForLeft(by.client, state, Boolean(state.raised));
   const { status } = answer, isNobodys = !state.asked && status >= 400; // of no route, or of middleware: tomorrow it may be another
   if (isNobodys || status >= 500 || state.raised || context.leavesNothing || elsewhere.has(status) || (passing.has(status) && !context.isFinal)) {
-    const isOurs = await by.client.query("SELECT skald.assert_requested($1)", [by.taken]).then(() => true, (error) => error.code !== "2D000");
+    const isOurs = state.left ||
+      await by.client.query("SELECT skald.assert_requested($1)", [by.taken]).then(() => true, (error) => error.code !== "2D000");
     if (!(await rolledBack(by)) || state.lost) return away();
     if (!isOurs) return failed("the handler has ended its own transaction"), endedItself();
     const met = state.failed ?? (state.raised === state.met ? state.met : undefined); // undone by a savepoint and thrown again, it is the reason too
@@ -286,6 +289,7 @@ async function finished(by: Claimed, answer: Made, failed: (why: unknown) => voi
   }
   let committing = false;
   try {
+    if (state.left) throw new LeftOpen();
     await by.client.query("SELECT skald.respond($1, $2, $3, $4, $5)",
       [by.taken, answer.status, answer.type, JSON.stringify(answer.headers), answer.body]);
     if (state.unsent) throw state.unsent;

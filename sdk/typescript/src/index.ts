@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
 import { Lanes } from "./lanes.js";
+import { ended } from "./left.js";
 import { line, lines, reason } from "./log.js";
 import { headersOf, text, withText } from "./texts.js";
 import { checkDatabaseUrl, escapes, isUrl } from "./urls.js";
@@ -82,7 +83,7 @@ const silence = "; the connection was lost after more than 30 s in the step, whi
 const contention = new Set(["40001", "40P01", "55P03"]);
 
 class WrongDatabase extends Error {}
-interface Held extends Loan { taken?: string; since?: number; lost?: boolean }
+interface Held extends Loan { taken?: string; since?: number }
 
 export class Participant {
   readonly pool: pg.Pool; // has a connection more than there are lanes: what else uses it, such as a step, takes turns, and waits for 10 s
@@ -180,8 +181,8 @@ export class Participant {
 
   private async inTransaction(held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
     const client = await this.pool.connect();
-    const ignore = (): void => undefined; // its queries fail too, and say so
-    client.on("error", ignore);
+    const lose = (): boolean => (held.lost = true); // its queries fail too, and say so
+    client.on("error", lose);
     try {
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       const event = await work(client);
@@ -189,12 +190,12 @@ export class Participant {
       return event;
     } catch (error) {
       held.ended = true;
-      await client.query("ROLLBACK").catch(() => (held.lost = true));
+      if (!held.left) await client.query("ROLLBACK").catch(lose);
       held.lost ||= (error as any)?.code === "25006"; // the server may have become a standby
       throw error;
     } finally {
       endListening(held);
-      client.removeListener("error", ignore).release(held.lost ?? false);
+      client.removeListener("error", lose).release(held.lost || held.left || false);
     }
   }
 
@@ -223,8 +224,7 @@ export class Participant {
     const received = message.body.toString("utf8").replace(/^\uFEFF/, "");
     const newer = step.upcast && row.version < Number(step.said["version"] ?? 1) ? step.said["version"] : null;
     const read = (): unknown => (newer === null ? JSON.parse(received) : step.upcast!(JSON.parse(received), row.version));
-    const given = read(), data = (await (row.is_compensation ? step.compensate! : step.execute)(ctx, given)) ?? given;
-    held.ended = true;
+    const given = read(), data = (await ended(client, held, () => (row.is_compensation ? step.compensate! : step.execute)(ctx, given))) ?? given;
     // What has not changed goes on as it came, to the byte and the version.
     const changed = !isDeepStrictEqual(data, read());
     if (changed) refuseLostDigits(received);

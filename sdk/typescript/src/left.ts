@@ -1,0 +1,49 @@
+// What becomes of a connection on which a step or a handler has left a cursor, a stream, a COPY or a statement open.
+import { once } from "node:events";
+import pg from "pg";
+import type { Loan } from "./client.js";
+
+const leftMax = 5000; // milliseconds that a statement may still take for which nobody waits
+
+export class LeftOpen extends Error {
+  constructor() {
+    super("a cursor, stream or COPY was left open, or a long statement not awaited: close it, or await it, before the step or handler ends");
+  }
+}
+
+/** What `pg` has in a client, and not in its types. */
+interface Inner { readyForQuery: boolean; host: string; port: number; processID: number; secretKey: number }
+
+/** Sets `left` if there is one: nothing gets through behind it, so the connection is given up. Who has thrown waits for no statement's end. */
+export async function lookForLeft(client: pg.PoolClient, loan: Loan, hasThrown: boolean): Promise<void> {
+  const inner = client as unknown as Inner, isWaiting = (): boolean => inner.readyForQuery === false && !loan.lost;
+  const isReadySoon = !hasThrown || loan.met; // the server says so behind an error too
+  if (isWaiting() && isReadySoon) await once(client, "drain", { signal: AbortSignal.timeout(leftMax) }).catch(() => undefined);
+  if (!isWaiting()) return;
+  loan.left = true;
+  await cancel(inner);
+}
+
+/** What a step makes, once the connection is free for what Skald writes. */
+export async function ended<Made>(client: pg.PoolClient, loan: Loan, work: () => Promise<Made>): Promise<Made> {
+  let hasThrown = true;
+  try {
+    const made = await work();
+    hasThrown = false;
+    return made;
+  } finally {
+    loan.ended = true;
+    await lookForLeft(client, loan, hasThrown);
+    if (loan.left && !hasThrown) throw new LeftOpen();
+  }
+}
+
+/** Else its server may work on, and keep the claim. */
+async function cancel({ host, port, processID, secretKey }: Inner): Promise<void> {
+  const other: any = new pg.Connection();
+  other.on("error", () => undefined).once("connect", () => other.cancel(processID, secretKey));
+  if (host.startsWith("/")) other.connect(`${host}/.s.PGSQL.${port}`);
+  else other.connect(port, host);
+  await once(other, "end", { signal: AbortSignal.timeout(leftMax) }).catch(() => undefined);
+  other.stream.destroy();
+}
