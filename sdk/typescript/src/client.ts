@@ -20,8 +20,22 @@ function note(error: unknown, loan: Loan): void {
 // Where a statement has failed, none but ROLLBACK succeeds.
 const succeeded = (loan: Loan): void => void delete loan.failed;
 
+/** Its failure is noted; and so what only passes that on, as its then() does, need not be awaited either. */
+class Noted<T> extends Promise<T> {
+  override then<A = T, B = never>(
+    done?: ((made: T) => A | PromiseLike<A>) | null, failed?: ((error: any) => B | PromiseLike<B>) | null): Promise<A | B> {
+    const next = super.then(done, failed);
+    if (!failed) super.then(undefined, () => next.catch(() => undefined));
+    return next;
+  }
+}
+
 /** So that what nobody awaits does not end the process when it fails: COMMIT says so too, or `unsent`. */
-export const quiet = <T>(made: Promise<T>, loan: Loan): Promise<T> => (made.then(() => succeeded(loan), (error) => note(error, loan)), made);
+export function quiet<T>(made: Promise<T>, loan: Loan): Promise<T> {
+  const noted = new Noted<T>((done, failed) => void made.then(done, failed));
+  noted.then(() => succeeded(loan), (error) => note(error, loan));
+  return noted;
+}
 
 /** Likewise for what is submitted, as cursors and COPY are: its error is an event, of which another may know. */
 function hear(submitted: Submitted, loan: Loan): void {

@@ -143,7 +143,7 @@ export class Participant {
     for (let contended = 0, lost = 0; ; ) {
       const held: Held = {};
       try {
-        return await this.run(held, (client) => this.deliver(client, message, held));
+        return await this.run(message, held, (client) => this.deliver(client, message, held));
       } catch (thrown) {
         const error = explained(withText(thrown), held, "step"), isContention = contention.has(error?.code);
         // It comes again; or it has waited for 5 s, and who keeps the delivery looks whether it is to stop.
@@ -162,7 +162,7 @@ export class Participant {
 
   private async end(message: Message, { taken }: Held, error: any, more: string): Promise<string> {
     const said = (call: string, value: unknown): Promise<string> =>
-      this.run({}, async (client) => (await client.query(`SELECT skald.${call} AS event`, [taken, message.body, value])).rows[0].event);
+      this.run(message, {}, async (client) => (await client.query(`SELECT skald.${call} AS event`, [taken, message.body, value])).rows[0].event);
     const why = text(reason(error));
     const made =
       error instanceof Reject ? said("reject($1, $2, $3)", why)
@@ -175,8 +175,8 @@ export class Participant {
     return event;
   }
 
-  private run(held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
-    return this.lanes.during(() => this.inTransaction(held, work));
+  private run(message: Message, held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
+    return this.lanes.during(line(message.messageId), () => this.inTransaction(held, work));
   }
 
   private async inTransaction(held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
@@ -213,8 +213,8 @@ export class Participant {
     held.since = Date.now();
     const step = this.steps.get(`${row.definition}/${row.step}`)!;
     const ctx: Context = {
-      client: lent(client, held, "the step has ended: what it does with `ctx` comes before that"), scope: row.scope, saga: row.key,
-      definition: row.definition, version: row.version, step: row.step, attempt: row.attempt,
+      client: lent(client, held, `the step of ${line(message.messageId)} has ended: what it does with \`ctx\` comes before that`),
+      scope: row.scope, saga: row.key, definition: row.definition, version: row.version, step: row.step, attempt: row.attempt,
       key: `${row.key}:${row.step}${row.is_compensation ? ".compensate" : ""}`,
       sql: (query, values) => quiet((async () => ctx.client.query(query, values))(), held),
       publish: (destination, type, body, ifUnrouted = "keep") => quiet((async () => {
@@ -241,6 +241,10 @@ export class Participant {
     if (!isUrl(url, /^amqps?:/)) throw new Error(`AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: ${escapes}`);
     const stopped = new Promise<void>((resolve) => {
       for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => ((this.stopping = true), resolve()));
+    });
+    process.on("uncaughtExceptionMonitor", () => {
+      const { busy } = this.lanes;
+      if (busy.length) this.log(`nothing has caught an error. If that ends the process, what is under way comes again: ${busy.join(", ")}`);
     });
     await this.connect();
     while (!this.stopping) {

@@ -1,10 +1,12 @@
-// What steps do beside their transaction: with the pool: DATABASE_URL (scripts/stack.sh), SKALD (the command line).
+// What steps do beside their transaction: with the pool, with other servers, and what they do not wait for: DATABASE_URL, AMQP_URL
+// (scripts/stack.sh), SKALD (the command line).
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import pg from "pg";
 import { Participant, type Context } from "../src/index.js";
 import { OwnDatabase } from "./database.js";
 import { message } from "./message.js";
+import { participant, waitFor } from "./process.js";
 
 const database = new OwnDatabase(), { url } = database;
 let c: pg.Client;
@@ -18,6 +20,7 @@ before(async () => {
   await database.make("payments");
   c = new pg.Client(url);
   await c.connect();
+  await c.query("CREATE TABLE wallet AS SELECT 100 AS cents");
 });
 
 beforeEach(async () => {
@@ -47,4 +50,23 @@ test("steps take turns with the pool, and who waits for a connection that it has
   };
   assert.equal(await process("g"), "step.failed");
   assert.equal(await error("g"), "Error: timeout exceeded when trying to connect");
+});
+
+test("what passes on a statement's failure need not be awaited", async () => {
+  act = (ctx) => void ctx.sql("SELECT 1/0").then(() => 1).then(() => 2);
+  assert.equal(await process("a"), "step.failed");
+  assert.match(await error("a"), /a statement of the step was not awaited, and failed, or its error was caught: division by zero/);
+  const met: unknown[] = [];
+  act = (ctx) => ctx.sql("SELECT 1").then(() => { throw new Error("its own"); }).catch((its) => met.push(its.message));
+  assert.deepEqual([await process("b"), met], ["step.completed", ["its own"]]);
+});
+
+test("a process that ends by what a step did not await names it, and it comes again", async () => {
+  const p = await participant(url);
+  p.start();
+  p.send("forgets");
+  assert.equal(await p.exitCode(), 1);
+  await waitFor(async () => p.said().includes("division by zero") && (await p.queue()).messageCount === 1);
+  assert.match(p.said(), /what is under way comes again: forgets:pay-out\n/);
+  await p.close();
 });

@@ -208,7 +208,7 @@ test("a statement that nobody awaits is the step's fault, and no other's", async
   assert.equal(await shop.process(charge), "step.failed");
   for (const [key, event] of [["b", "step.completed"], ["c", "step.rejected"]] as const) {
     assert.equal(await shop.process(message("charge", 2, { key })), event);
-    await assert.rejects(late, /the step has ended/);
+    await assert.rejects(late, /the step of [bc]:charge has ended/);
   }
   assert.equal(await cents(), 90);
 });

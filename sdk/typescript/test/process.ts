@@ -30,6 +30,7 @@ export async function participant(url: string) {
           async (ctx) => {
             await ctx.sql("UPDATE wallet SET cents = cents - 1");
             if (ctx.saga === "kills") process.exit(3);
+            if (ctx.saga === "forgets") (async () => { await ctx.sql("SELECT 1/0"); })();
           }).start();`], { env, stdio: ["ignore", "ignore", "pipe"] });
       running.stderr!.on("data", (text) => (said += text));
     },
