@@ -3,10 +3,10 @@ import pg from "pg";
 import { lines } from "./log.js";
 
 /** `unsent`: what has failed before it was sent, of which the transaction does not know. `failed`: what has ended the transaction, and no
- * savepoint has undone. `met`: the last one of these, undone or not. `heard`: ends what was made to listen to the client. `lost`: the connection
- * was. `left`: it is given up, because of left.ts. */
+ * savepoint has undone. `met`: the last one of these, undone or not. `over`: it was one of 2D000, by who has ended the transaction or tried to.
+ * `heard`: ends what was made to listen to the client. `lost`: the connection was. `left`: it is given up, because of left.ts. */
 export interface Loan {
-  ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError; met?: pg.DatabaseError; heard?: (() => unknown)[];
+  ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError; met?: pg.DatabaseError; over?: boolean; heard?: (() => unknown)[];
   lost?: boolean; left?: boolean;
 }
 
@@ -14,7 +14,10 @@ class TooLate extends Error {}
 
 function note(error: unknown, loan: Loan): void {
   if (!(error instanceof pg.DatabaseError)) loan.unsent ??= error instanceof TooLate ? undefined : error;
-  else if (error.code !== "25P02") loan.failed = loan.met = error; // which says that another has failed
+  else if (error.code !== "25P02") { // which says that another has failed
+    loan.failed = loan.met = error;
+    loan.over ||= error.code === "2D000";
+  }
 }
 
 // Where a statement has failed, none but ROLLBACK succeeds.

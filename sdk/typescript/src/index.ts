@@ -160,7 +160,7 @@ export class Participant {
     }
   }
 
-  private async end(message: Message, { taken }: Held, error: any, more: string): Promise<string> {
+  private async end(message: Message, { taken, over }: Held, error: any, more: string): Promise<string> {
     const said = (call: string, value: unknown): Promise<string> =>
       this.run(message, {}, async (client) => (await client.query(`SELECT skald.${call} AS event`, [taken, message.body, value])).rows[0].event);
     const why = text(reason(error));
@@ -168,7 +168,7 @@ export class Participant {
       error instanceof Reject ? said("reject($1, $2, $3)", why)
       : error instanceof Snooze ? said("snooze($1, $2, $3 * interval '1 millisecond')", error.milliseconds)
       : error instanceof Malformed ? said("give_up($1, $2, 'malformed', $3)", why)
-      : error?.code === "2D000" ? said("give_up($1, $2, 'transaction_ended', $3)", why)
+      : over && error?.code === "2D000" ? said("give_up($1, $2, 'transaction_ended', $3)", why)
       : said("fail($1, $2, $3)", `${error?.name ?? "error"}: ${why}${more}`);
     const event = await made, isFault = ![Reject, Snooze, Malformed].some((one) => error instanceof one);
     if (isFault || event.endsWith(".parked")) this.log(`${event} of ${line(message.messageId)}: ${isFault && error?.stack ? lines(error) : line(why)}${more}`);
@@ -228,7 +228,7 @@ export class Participant {
     // What has not changed goes on as it came, to the byte and the version.
     const changed = !isDeepStrictEqual(data, read());
     if (changed) refuseLostDigits(received);
-    await client.query("SELECT skald.done($1, $2, $3)", [taken, changed ? dump(data) : message.body, changed ? newer : null]);
+    await quiet(client.query("SELECT skald.done($1, $2, $3)", [taken, changed ? dump(data) : message.body, changed ? newer : null]), held);
     if (held.unsent) throw held.unsent;
     return "step.completed";
   }

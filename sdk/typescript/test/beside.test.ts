@@ -20,7 +20,7 @@ before(async () => {
   await database.make("payments");
   c = new pg.Client(url);
   await c.connect();
-  await c.query("CREATE TABLE wallet AS SELECT 100 AS cents");
+  await c.query("CREATE TABLE wallet AS SELECT 100 AS cents; CREATE PROCEDURE commits() LANGUAGE plpgsql AS 'BEGIN COMMIT; END'");
 });
 
 beforeEach(async () => {
@@ -50,6 +50,19 @@ test("steps take turns with the pool, and who waits for a connection that it has
   };
   assert.equal(await process("g"), "step.failed");
   assert.equal(await error("g"), "Error: timeout exceeded when trying to connect");
+});
+
+test("a transaction of another's that was ended is the step's fault, and Skald's is not", async () => {
+  const ended = Object.assign(new Error("of another server"), { code: "2D000" });
+  const all: [(ctx: Context) => unknown, string][] = [[() => { throw ended; }, "failed"], [() => shop.pool.query("BEGIN; CALL commits()"), "failed"],
+    [(ctx) => ctx.sql("CALL commits()"), "parked"], [(ctx) => ctx.sql("CALL commits()").catch(() => undefined), "parked"],
+    [(ctx) => ctx.sql("COMMIT"), "parked"], [(ctx) => ctx.sql("ROLLBACK"), "parked"],
+    [(ctx) => ctx.sql("COMMIT").catch(() => undefined), "parked"],
+    [async (ctx) => { for (const own of ["ROLLBACK", "BEGIN"]) await ctx.sql(own); await ctx.publish("mail", "charged", {}); }, "parked"]];
+  for (const [n, [does, event]] of all.entries()) {
+    act = does;
+    assert.equal(await process(`k${n}`), `step.${event}`, `k${n}`);
+  }
 });
 
 test("what passes on a statement's failure need not be awaited", async () => {
