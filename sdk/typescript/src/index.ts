@@ -239,8 +239,15 @@ export class Participant {
     const url = this.settings.amqpUrl ?? process.env["AMQP_URL"] ?? "";
     if (!url) throw new Error("AMQP_URL is not set");
     if (!isUrl(url, /^amqps?:/)) throw new Error(`AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: ${escapes}`);
+    const signals = ["SIGTERM", "SIGINT"] as const;
     const stopped = new Promise<void>((resolve) => {
-      for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => ((this.stopping = true), resolve()));
+      const stop = (name: string): void => {
+        for (const each of signals) process.removeListener(each, stop); // a second one ends the process: a step may hang
+        this.log(`${name}: ${this.service} waits for the steps under way; a second signal ends it at once`);
+        this.stopping = true;
+        resolve();
+      };
+      for (const each of signals) process.on(each, stop);
     });
     process.on("uncaughtExceptionMonitor", () => {
       const { busy } = this.lanes;

@@ -83,3 +83,16 @@ test("a process that ends by what a step did not await names it, and it comes ag
   assert.match(p.said(), /what is under way comes again: forgets:pay-out\n/);
   await p.close();
 });
+
+test("a second signal ends a process whose step hangs", async () => {
+  const p = await participant(url);
+  p.start();
+  p.send("hangs");
+  await waitFor(async () => (await c.query(`SELECT FROM pg_stat_activity
+    WHERE datname = current_database() AND state = 'idle in transaction'`)).rowCount === 1);
+  p.stop();
+  await waitFor(async () => p.said().includes("SIGTERM: payments waits for the steps under way"));
+  p.stop("SIGINT");
+  await waitFor(async () => p.endedBy() === "SIGINT");
+  await p.close();
+});

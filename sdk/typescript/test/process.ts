@@ -30,12 +30,14 @@ export async function participant(url: string) {
           async (ctx) => {
             await ctx.sql("UPDATE wallet SET cents = cents - 1");
             if (ctx.saga === "kills") process.exit(3);
+            if (ctx.saga === "hangs") await new Promise(() => undefined);
             if (ctx.saga === "forgets") (async () => { await ctx.sql("SELECT 1/0"); })();
           }).start();`], { env, stdio: ["ignore", "ignore", "pipe"] });
       running.stderr!.on("data", (text) => (said += text));
     },
     kill: () => void running.kill("SIGKILL"),
-    stop: () => void running.kill("SIGTERM"),
+    stop: (name: NodeJS.Signals = "SIGTERM") => void running.kill(name),
+    endedBy: () => running.signalCode,
     close: () => broker.close(),
     cameBack: async () => { // how often, by message
       const all = new Map<string, number>();
