@@ -1,22 +1,19 @@
 // What comes to `res` before the guard, and what comes too late, on a real PostgreSQL: DATABASE_URL (scripts/stack.sh), SKALD (the command line).
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { Agent, request, type Server } from "node:http";
+import { request, type Server } from "node:http";
 import { createRequire } from "node:module";
 import { type AddressInfo } from "node:net";
 import { PassThrough, pipeline, Readable } from "node:stream";
 import { after, before, test } from "node:test";
-import express, { Router, type Express, type NextFunction, type Request, type RequestHandler, type Response } from "express";
+import express, { Router, type NextFunction, type Request, type RequestHandler, type Response } from "express";
 import pg from "pg";
-import { guard, type Guard, type GuardSettings, type RequestContext } from "../src/express.js";
+import { guard, type GuardSettings, type RequestContext } from "../src/express.js";
 import { OwnDatabase } from "./database.js";
-
-interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string; reused: boolean }
+import { close, listening, send } from "./server.js";
 
 const cors = createRequire(import.meta.url)("cors"), session = createRequire(import.meta.url)("express-session");
 const database = new OwnDatabase(), { url } = database;
-const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-const closing: (() => unknown)[] = [];
 let act: (req: Request, res: Response, next: NextFunction) => unknown;
 
 before(async () => {
@@ -24,8 +21,7 @@ before(async () => {
 });
 
 after(async () => {
-  agent.destroy();
-  for (const close of closing) await close();
+  await close();
   await database.drop();
 });
 
@@ -35,25 +31,6 @@ async function opened(earlier: RequestHandler[], settings: GuardSettings = {}, b
   for (const one of [...earlier, guarded, ...behind]) app.use(one);
   app.post("/", (req, res, next) => act(req, res, next));
   return listening(app, guarded);
-}
-
-async function listening(app: Express, guarded: Guard): Promise<Server> {
-  const made = app.listen(0, "127.0.0.1");
-  await once(made, "listening");
-  closing.push(() => (made.close(), made.closeAllConnections(), guarded.close()));
-  return made;
-}
-
-function send(to: Server, key?: string, more: Record<string, string> = {}, body = "", path = "/"): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const r = request({ agent, path, port: (to.address() as AddressInfo).port, method: "POST", host: "127.0.0.1",
-      headers: { ...(key === undefined ? {} : { "Idempotency-Key": key }), ...more } }, (answer) => {
-      let text = "";
-      answer.setEncoding("utf8").on("data", (chunk) => (text += chunk))
-        .on("end", () => resolve({ status: answer.statusCode!, headers: answer.headers, body: text, reused: r.reusedSocket }));
-    });
-    r.on("error", reject).end(body);
-  });
 }
 
 test("what a handler does that was too slow comes to nothing, and ends nothing", async () => {
