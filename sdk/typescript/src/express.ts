@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
+import { onRaised, watch, type Next, type Raised } from "./layers.js";
 import { LeftOpen, lookForLeft } from "./left.js";
 import { line, lines, reason } from "./log.js";
 import { ignore, isClosed, keep, send, type Kept, type Made } from "./response.js";
@@ -63,10 +64,7 @@ export interface Guard {
 
 interface State extends Loan { raised?: unknown; asked?: boolean; cut?: unknown }
 interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
-type Next = (error?: unknown) => void;
-type Raised = (error: unknown, next: Next) => void;
 
-const onRaised = Symbol("skald");
 const triesMax = 3, waitMax = 30;
 const elsewhere = new Set([307, 308]); // the same request, with the same key, to another target
 const passing = new Set([401, 403, 408, 409, 425, 429]); // a retry may get another response
@@ -160,27 +158,6 @@ async function bodyOf(req: GuardedRequest, most: number): Promise<Buffer | undef
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
-}
-
-const watched = new WeakSet<object>();
-
-// Where the app has no error handler, so that there is one to be watched before Express itself makes a response of the error.
-const passesOn = (error: unknown, _req: unknown, _res: unknown, next: Next): void => next(error);
-
-/** Has Express tell of each error on its way to error handlers, wherever it was raised: what they make a 400 of is not the handler's decision. */
-function watch(req: GuardedRequest): void {
-  const { app } = req as any, stack = (app?._router ?? app?.router)?.stack ?? [], layer = Object.getPrototypeOf(stack[0] ?? {});
-  const name = ["handleError", "handle_error"].find((one) => one in layer);
-  if (!name) throw new Error("guard() is for Express 4 and 5: this is neither");
-  if (stack.at(-1).handle !== passesOn) app.use(passesOn);
-  if (watched.has(layer)) return;
-  watched.add(layer);
-  const handle = layer[name];
-  layer[name] = function (error: unknown, of: GuardedRequest, res: ServerResponse, next: Next): void {
-    const then: Next = (raised) => handle.call(this, raised, of, res, next);
-    if (of[onRaised]) of[onRaised](error, then);
-    else then(error);
-  };
 }
 
 /** The request's key, claimed in a transaction that is open; or the response to give. */
