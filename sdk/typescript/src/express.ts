@@ -112,6 +112,8 @@ export function guard(settings: GuardSettings = {}): Guard {
 }
 
 async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest, res: ServerResponse, next: Next): Promise<void> {
+  if ("skald" in req)
+    throw new Error("the request is guarded already: have one guard() on a request's way, and leave to another by `guarded` what that one has");
   watch(req);
   const scope: unknown = settings.scope ? await settings.scope(req) : "";
   if (typeof scope !== "string" || scope.includes("\0"))

@@ -84,3 +84,14 @@ test("an app that is called without what comes next makes no decision of what is
     }
   }
 });
+
+test("two guards on a request's way are an error that says so", async () => {
+  const first = guarded(), second = guarded(), app = express().use(first);
+  let told: unknown;
+  app.post("/", second, (_, res) => void res.json("x"));
+  app.use((error: Error, _: Request, res: Response, __: NextFunction) => ((told = error.message), void res.status(500).end()));
+  const shop = await listening(app, first);
+  assert.equal((await send(shop, "twice")).status, 500);
+  assert.match(String(told), /guarded already: have one guard\(\)/);
+  await second.close();
+});
