@@ -3,11 +3,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
+import { bodyOf, parse } from "./body.js";
 import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
-import { dump, refuseLostDigits } from "./json.js";
+import { dump } from "./json.js";
 import { onRaised, watch, type Next, type Raised } from "./layers.js";
 import { LeftOpen, lookForLeft } from "./left.js";
 import { line, lines, reason } from "./log.js";
+import { away, cutOff, endedItself, full, inTheWay, problem, tooLarge, tooSlow, unknown } from "./problems.js";
 import { ignore, isClosed, keep, send, type Kept, type Made } from "./response.js";
 import { checkDatabaseUrl } from "./urls.js";
 
@@ -70,30 +72,11 @@ const elsewhere = new Set([307, 308]); // the same request, with the same key, t
 const passing = new Set([401, 403, 408, 409, 425, 429]); // a retry may get another response
 const contention = new Set(["40001", "40P01", "55P03"]);
 
-function problem(name: string, status: number, title: string, detail: string, more: [string, string][] = []): Made {
-  const body = Buffer.from(JSON.stringify({ type: name === "about:blank" ? name : `/problems/${name}`, title, status, detail }));
-  return { status, type: "application/problem+json", headers: status === 503 ? [["Retry-After", "1"]] : more, body, problem: name };
-}
-const away = (): Made => problem("unavailable", 503, "The database is away", "the database is away; send the request again with the same key");
-const full = (): Made => problem("about:blank", 503, "Service Unavailable",
-  "other requests have all connections; nothing was done, send the request again");
-const unknown = (): Made => problem("outcome-unknown", 503, "It is not known whether the request took effect",
-  "it is not known whether the request took effect; send it again with the same key to learn it");
-const inTheWay = (): Made => problem("about:blank", 503, "Service Unavailable",
-  "others had the same rows each time; nothing was done, send the request again");
-
-const endedItself = (): Made => problem("about:blank", 500, "Internal Server Error",
-  "the service ended its own transaction; part of the request may have taken effect");
-const encoded = (coding: string): Made => problem("about:blank", 415, "Unsupported Media Type",
-  `this server reads no JSON with Content-Encoding: ${coding}; send it as it is`, [["Accept-Encoding", "identity"]]);
-const cutOff = (): Made => problem("about:blank", 500, "Internal Server Error", "the response was never finished; nothing was done");
-const tooSlow = (): Made => problem("about:blank", 503, "Service Unavailable", "the request took too long; nothing was done, send it again");
-
 // What a handler has left in its session (docs/session.md). What follows a COMMIT or ROLLBACK of its own must write nothing.
 const reset = `RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE ALL; UNLISTEN *; DISCARD TEMP; SELECT pg_advisory_unlock_all();
   SET default_transaction_read_only = on`;
 
-/** Middleware for Express, before what parses bodies: it reads the body, whose bytes tell a request from another, and parses JSON. */
+/** Middleware for Express, in the place of what parses bodies: it reads the body, whose bytes tell a request from another, and parses JSON. */
 export function guard(settings: GuardSettings = {}): Guard {
   const verify = (client: pg.PoolClient, done: (error?: Error) => void): void => void client.query(reset).then(() => done(), done);
   const handlerMs = settings.handlerMs ?? 30000;
@@ -120,7 +103,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     throw new TypeError(`scope() gives whose request it is as a string without NUL, or throws an error with status 401: it gave ${typeof scope}`);
   // Without a key it is refused.
   const body = req.headers["idempotency-key"] === undefined ? Buffer.alloc(0) : await bodyOf(req, settings.bodyMax ?? 262144);
-  if (!body) return send(res, problem("about:blank", 413, "Content Too Large", "the body is larger than this server takes", [["Connection", "close"]]));
+  if (!body) return send(res, tooLarge());
   const prefers = /(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:[;,]|$)/i.exec(String(req.headers["prefer"] ?? ""));
   const wait = Math.min(Number(prefers?.[1] ?? 0), waitMax);
   const log = settings.log ?? ((line) => console.error(line)), asked = line(`${req.method} ${req.originalUrl}`);
@@ -150,16 +133,6 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
   kept.giveBack();
   send(res, sent);
   if (!answer) ignore(res);
-}
-
-async function bodyOf(req: GuardedRequest, most: number): Promise<Buffer | undefined> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of req.iterator({ destroyOnReturn: false })) {
-    if ((size += chunk.length) > most) return undefined;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }
 
 /** The request's key, claimed in a transaction that is open; or the response to give. */
@@ -217,16 +190,8 @@ async function handled(
   { context, state }: Claimed, req: GuardedRequest, res: ServerResponse, kept: Kept, next: Next, body: Buffer, most: number): Promise<Made | undefined> {
   Object.assign(req, { rawBody: body, body, _body: true });
   Object.defineProperty(req, "skald", { configurable: true, enumerable: true, get: () => ((state.asked = true), context) });
-  if (/^application\/(?:[\w.-]+\+)?json\b/i.test(req.headers["content-type"] ?? "")) {
-    const text = body.toString("utf8").replace(/^\uFEFF/, ""), coding = req.headers["content-encoding"] || "identity";
-    if (coding.toLowerCase() !== "identity") return encoded(coding);
-    try {
-      req.body = text === "" ? undefined : JSON.parse(text);
-      refuseLostDigits(text);
-    } catch (error: any) {
-      return problem("body", 400, "The body is not what this resource takes", error.message);
-    }
-  }
+  const refusal = parse(req, body);
+  if (refusal) return refusal;
   let timer: NodeJS.Timeout | undefined, isTooSlow = false;
   req[onRaised] = (error, then) => {
     if (isTooSlow) return; // Express would end the connection, on which the client may have sent it again
