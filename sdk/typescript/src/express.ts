@@ -131,7 +131,12 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
   if (!answer) release(met.client, true); // a statement may still be under way
   const sent = answer ? await finished(met, answer, failed, claim) : tooSlow();
   kept.giveBack();
-  send(res, sent);
+  try {
+    send(res, sent);
+  } catch (error) { // of middleware: no response is on its way, for which Express would have to wait
+    delete req[onRaised];
+    throw error;
+  }
   if (!answer) ignore(res);
 }
 
@@ -255,6 +260,6 @@ async function finished(by: Claimed, answer: Made, failed: (why: unknown) => voi
     // Whether it was committed is what the guard knows. If it was not, the handler can't be run again here: the client sends it again.
     const met = await again().catch(unknown);
     if (!("status" in met)) return (await rolledBack(met)), away();
-    return met.status === 409 || met.status === 503 ? unknown() : { ...met, headers: met.headers.filter(([name]) => name !== "Idempotency-Replayed") };
+    return met.status === 409 || met.status === 503 ? unknown() : { ...met, sent: answer.sent, headers: met.headers.filter(([name]) => name !== "Idempotency-Replayed") };
   }
 }

@@ -1,9 +1,11 @@
 // A response that is kept in `res` until the transaction behind it has ended: express.ts.
 import type { ServerResponse } from "node:http";
-import type { Readable } from "node:stream";
+import { Writable, type Readable } from "node:stream";
 import type { Loan } from "./client.js";
 
-export interface Made { status: number; type: string; headers: [string, string][]; body: Buffer; problem?: string }
+/** `sent`: whom the handler wants told when it has been. */
+export interface Made { status: number; type: string; headers: [string, string][]; body: Buffer; problem?: string; sent?: Called[] }
+type Called = () => void;
 export interface Kept {
   made: Promise<Made>;
   /** Makes `res` what it was. */
@@ -15,7 +17,7 @@ const heads = ["setHeader", "setHeaders", "appendHeader", "removeHeader", "write
 const replaced = [...heads, "flushHeaders", "write", "end", "destroy", "headersSent"];
 /** Node before 18.13 has no `closed`. */
 export const isClosed = (res: ServerResponse): boolean => res.closed || res.destroyed;
-const called = (values: unknown[]): void => values.forEach((value) => typeof value === "function" && value());
+const callback = (given: unknown[]): Called | undefined => given.find((one): one is Called => typeof one === "function");
 const valuesOf = (value?: number | string | string[]): string[] => (value === undefined ? [] : [value].flat().map(String));
 
 /** Keeps what is written to `res`; `cut` is for what is destroyed, or was streamed to a client that has gone and will have no end. What
@@ -23,16 +25,19 @@ const valuesOf = (value?: number | string | string[]): string[] => (value === un
 export function keep(res: ServerResponse, state: Loan, cut: (why: unknown) => Made): Kept {
   const functions = replaced.map((name) => [name, Object.getOwnPropertyDescriptor(res, name)] as const);
   const before = new Map(res.getHeaderNames().map((name) => [name, valuesOf(res.getHeader(name))]));
-  const sent: Buffer[] = [];
-  let hasHead = false;
-  const add = (chunk: unknown, encoding: unknown): void => {
-    if (!hasHead) res.writeHead(res.statusCode); // which tells middleware between the guard and the handler
-    if (typeof chunk === "string") sent.push(Buffer.from(chunk, typeof encoding === "string" ? encoding as BufferEncoding : "utf8"));
-    else if (chunk instanceof Uint8Array) sent.push(Buffer.from(chunk));
+  const body: Buffer[] = [], sent: Called[] = [];
+  let head: Omit<Made, "body"> | undefined, chunk: Buffer;
+  // Refuses what Node refuses, and calls back when Node does.
+  const sink = new Writable({ write: (one, _, done) => ((chunk = Buffer.from(one)), done()) }).on("error", () => undefined);
+  const add = (...given: any[]): void => {
+    (sink.write as any)(...given);
+    if (state.ended) return;
+    if (!head) res.writeHead(res.statusCode); // which tells middleware between the guard and the handler
+    body.push(chunk);
   };
   const { destroy } = res;
   let over = (_: Made): void => undefined;
-  const made = new Promise<Made>((resolve) => (over = (one) => ((state.ended = true), resolve(one), close(res))));
+  const made = new Promise<Made>((resolve) => (over = (one) => ((state.ended = true), sink.end(), resolve(one), close(res, heads))));
   const letGo = (by: Readable): void => {
     if (!state.ended && isClosed(res) && !by.readableEnded) over(cut("the client has gone, and what was streamed to it ends there"));
   };
@@ -46,28 +51,29 @@ export function keep(res: ServerResponse, state: Loan, cut: (why: unknown) => Ma
     },
     flushHeaders: () => undefined,
     writeHead: (status: number, ...more: unknown[]) => {
-      hasHead = true;
-      res.statusCode = status;
+      if (head && (more.length || status !== head.status)) return tooLate(); // middleware that has no sign of it asks for the same again
+      if (head) return res;
+      if (!((status | 0) >= 100 && (status | 0) <= 999))
+        throw Object.assign(new RangeError(`Invalid status code: ${status}`), { code: "ERR_HTTP_INVALID_STATUS_CODE" });
+      res.statusCode = Number(status);
       const given = pairsOf(more.find((one) => typeof one === "object" && one !== null) ?? {});
       given.forEach(([header]) => res.removeHeader(header));
       given.forEach(([header, value]) => res.appendHeader(header, value));
+      head = { status: res.statusCode, type: String(res.getHeader("content-type") ?? ""), headers: added(res, before), sent };
+      close(res, heads.filter((name) => name !== "writeHead"));
       return res;
     },
-    write: (chunk: unknown, encoding?: unknown, done?: unknown) => {
-      if (!state.ended) add(chunk, encoding);
-      called([encoding, done]);
-      return true;
-    },
-    end: (chunk?: unknown, encoding?: unknown, done?: unknown) => {
-      if (!state.ended) {
-        add(chunk, encoding);
-        over({ status: res.statusCode, type: String(res.getHeader("content-type") ?? ""), headers: added(res, before), body: Buffer.concat(sent) });
-      }
-      called([chunk, encoding, done]);
+    write: (...given: unknown[]) => (add(...given), true),
+    end: (...given: unknown[]) => {
+      const done = callback(given), [one, encoding] = given[0] === done ? [] : given, isLate = state.ended;
+      if (one) add(one, typeof encoding === "string" ? encoding : undefined, isLate ? done : undefined);
+      else if (!isLate && !head) res.writeHead(res.statusCode);
+      if (done && !(one && isLate)) sent.push(done);
+      if (!isLate) over({ ...head!, body: Buffer.concat(body) });
       return res;
     },
   });
-  Object.defineProperty(res, "headersSent", { get: () => hasHead, configurable: true });
+  Object.defineProperty(res, "headersSent", { get: () => head !== undefined, configurable: true });
   return { made, giveBack: () => {
     res.off("pipe", piped).off("unpipe", letGo);
     for (const [name, was] of functions) {
@@ -88,12 +94,13 @@ function added(res: ServerResponse, before: Map<string, string[]>): [string, str
   });
 }
 
-/** A second response fails as in plain Express, although the first one is not out yet. */
-function close(res: ServerResponse): void {
-  const refuse = (): never => {
-    throw Object.assign(new Error("Cannot set headers after they are sent to the client"), { code: "ERR_HTTP_HEADERS_SENT" });
-  };
-  for (const name of heads) Object.assign(res, { [name]: refuse });
+const tooLate = (): never => {
+  throw Object.assign(new Error("Cannot set headers after they are sent to the client"), { code: "ERR_HTTP_HEADERS_SENT" });
+};
+
+/** What changes a head fails as in plain Express, although it is not out yet. */
+function close(res: ServerResponse, names: string[]): void {
+  for (const name of names) Object.assign(res, { [name]: tooLate });
   Object.defineProperty(res, "headersSent", { value: true, configurable: true });
 }
 
@@ -103,7 +110,8 @@ export function ignore(res: ServerResponse): void {
     const then = (res as any)[name];
     Object.assign(res, { [name]: (...given: unknown[]) => (res.headersSent ? res : then.apply(res, given)) });
   }
-  Object.assign(res, { write: (...given: unknown[]) => (called(given), true), end: (...given: unknown[]) => (called(given), res) });
+  const write = (...given: unknown[]): boolean => (process.nextTick(callback(given) ?? (() => undefined)), true);
+  Object.assign(res, { write, end: () => res });
 }
 
 export function send(res: ServerResponse, made: Made): void {
@@ -112,11 +120,11 @@ export function send(res: ServerResponse, made: Made): void {
   if (made.type) res.setHeader("Content-Type", made.type);
   res.statusCode = made.status;
   if (![204, 304].includes(made.status)) res.setHeader("Content-Length", made.body.length);
+  made.sent?.forEach((done) => res.once("finish", done));
   res.end(made.body);
 }
 
 function pairsOf(given: object): [string, string | string[]][] {
-  const pairs = !Array.isArray(given) ? Object.entries(given) : Array.isArray(given[0]) ? given
+  return !Array.isArray(given) ? Object.entries(given) : Array.isArray(given[0]) ? given
     : given.flatMap((name, i) => (i % 2 ? [] : [[name, given[i + 1]]]));
-  return pairs.map(([name, value]) => [name, Array.isArray(value) ? value : String(value)]);
 }

@@ -26,6 +26,89 @@ async function opened(settings: GuardSettings = {}, earlier: RequestHandler[] = 
   return listening(app.all("/", (req, res, next) => act(req, res, next)), guarded);
 }
 
+test("what Node refuses is refused, and leaves nothing", async () => {
+  const shop = await opened();
+  const all: [string, (res: any) => unknown][] = [["ERR_INVALID_ARG_TYPE", (res) => res.end({ a: 1 })], ["ERR_INVALID_ARG_TYPE", (res) => res.write(12)],
+    ["ERR_STREAM_NULL_VALUES", (res) => res.write(null)], ["ERR_UNKNOWN_ENCODING", (res) => res.end("x", "nope")],
+    ["ERR_HTTP_INVALID_HEADER_VALUE", (res) => res.writeHead(200, { "X-U": undefined })],
+    ...[1000, 22012, "23505", 99, "abc"].map((status): [string, (res: any) => unknown] =>
+      ["ERR_HTTP_INVALID_STATUS_CODE", (res) => { res.statusCode = status; res.end("x"); }]),
+    ["ERR_HTTP_HEADERS_SENT", (res) => { res.write("a part"); res.status(400).json("another"); }],
+    ["ERR_HTTP_HEADERS_SENT", (res) => res.writeHead(200).writeHead(400)]];
+  for (const [n, [code, does]] of all.entries()) {
+    let met: unknown;
+    act = async ({ skald }, res) => {
+      await skald!.sql("SELECT 1");
+      try { await does(res); } catch (error: any) { met = error.code; throw error; }
+      res.end();
+    };
+    const { status } = await send(shop, `node-${n}`, { Connection: "close" });
+    assert.deepEqual([n, status, met], [n, 500, code]);
+    act = (_, res) => void res.status(201).end();
+    const again = await send(shop, `node-${n}`);
+    assert.deepEqual([n, again.status, again.headers["idempotency-replayed"]], [n, 201, undefined]);
+  }
+});
+
+test("a status that is a string is that status", async () => {
+  const shop = await opened();
+  act = ({ skald }, res) => { res.statusCode = (skald && "409") as unknown as number; res.end(); };
+  for (let n = 0; n < 2; ++n) assert.deepEqual([(await send(shop, "string")).status, (await send(shop, "string")).headers["idempotency-replayed"]], [409, undefined]);
+});
+
+test("a response that middleware can't send is an error, and no request without an end", async () => {
+  let isBroken = true;
+  const shop = await opened({}, [(_, res, next) => {
+    const { end } = res;
+    if (isBroken) res.end = () => { res.end = end; throw new Error("no store for the session"); };
+    next();
+  }]);
+  act = (_, res) => void res.status(201).end();
+  assert.equal((await send(shop, "unsent")).status, 500);
+  isBroken = false;
+  const { status, headers } = await send(shop, "unsent");
+  assert.deepEqual([status, headers["idempotency-replayed"]], [201, "true"]);
+});
+
+test("the callback of `end` comes when that response has been sent, and not when another was", async () => {
+  const shop = await opened({ handlerMs: 10_000 }), told: string[] = [];
+  const ends: [string, (res: Response, done: () => void) => unknown][] = [["done", (res, done) => res.end(done)],
+    ["chunk", (res, done) => res.end("x", done)], ["coded", (res, done) => res.end("78", "hex", done)], ["late", (res, done) => res.end("x").end(done)]];
+  for (const [name, end] of ends) {
+    for (const statement of ["SELECT 1/0", "SELECT 1"]) {
+      let finished: Promise<unknown> = Promise.resolve();
+      act = ({ skald }, res) => {
+        void skald!.sql(statement);
+        finished = once(res, "finish");
+        end(res, () => void told.push(`${name}: ${res.writableFinished}`));
+        assert.deepEqual(told.filter((one) => one.startsWith(name)), []);
+      };
+      const { status, body } = await send(shop, name);
+      await finished;
+      assert.deepEqual([status, body], statement === "SELECT 1" ? [200, name === "done" ? "" : "x"] : [500, body]);
+    }
+  }
+  assert.deepEqual(told, ends.map(([name]) => `${name}: true`));
+});
+
+test("the callback of `write` comes later, and tells what comes too late", async () => {
+  const shop = await opened();
+  act = (_, res) => {
+    let left = 20_000;
+    const more = (): unknown => (left-- ? res.write("x", more) : res.end());
+    more();
+  };
+  assert.equal((await send(shop, "chunks")).body.length, 20_000);
+  const codes: unknown[] = [];
+  act = async (_, res) => {
+    res.end("x");
+    for (const what of ["write", "end"] as const)
+      await new Promise<void>((done) => (res[what] as any)("y", (error: any) => (codes.push(error?.code), done())));
+  };
+  assert.equal((await send(shop, "too-late")).body, "x");
+  assert.deepEqual(codes, ["ERR_STREAM_WRITE_AFTER_END", "ERR_STREAM_WRITE_AFTER_END"]);
+});
+
 test("JSON that is not UTF-8 is refused, and not changed", async () => {
   const shop = await opened();
   act = ({ body }, res) => void res.status(201).json(body);
