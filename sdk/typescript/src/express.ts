@@ -107,17 +107,16 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
   const prefers = /(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:[;,]|$)/i.exec(String(req.headers["prefer"] ?? ""));
   const wait = Math.min(Number(prefers?.[1] ?? 0), waitMax);
   const log = settings.log ?? ((line) => console.error(line)), asked = line(`${req.method} ${req.originalUrl}`);
-  const claim = (): Promise<Claimed | Made> => claimed(pool, req, body, scope, (why) => log(`${asked}: 503: ${line(reason(why))}`));
-  let met = await claim();
+  const claim = (lost: (why: unknown) => void): Promise<Claimed | Made> => claimed(pool, req, body, scope, lost);
+  const logged = (why: unknown): void => log(`${asked}: 503: ${line(reason(why))}`);
+  let met = await claim(logged);
+  if ("status" in met && met.problem === "in-flight" && prefers) res.setHeader("Preference-Applied", `wait=${wait}`);
   for (let pause = 50, until = Date.now() + wait * 1000; "status" in met && met.problem === "in-flight" && Date.now() < until; ) {
     await sleep(pause);
     pause = Math.min(pause * 2, 2000);
-    met = await claim();
+    met = await claim(logged);
   }
-  if ("status" in met) {
-    if (met.problem === "in-flight" && prefers) met.headers.push(["Preference-Applied", `wait=${wait}`]);
-    return send(res, met);
-  }
+  if ("status" in met) return send(res, met);
   const { key } = met.context, failed = (why: unknown): void => log(`${asked}, key ${line(key)}: 500: ${lines(why)}`);
   const { state } = met, kept = keep(res, state, (why) => ((state.cut = why), cutOff()));
   let answer: Made | undefined;
@@ -129,7 +128,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     throw error;
   }
   if (!answer) release(met.client, true); // a statement may still be under way
-  const sent = answer ? await finished(met, answer, failed, claim) : tooSlow();
+  const sent = answer ? await finished(met, answer, failed, () => claim(() => undefined)) : tooSlow();
   kept.giveBack();
   try {
     send(res, sent);

@@ -119,7 +119,7 @@ export function send(res: ServerResponse, made: Made): void {
   for (const [name, value] of made.headers) res.appendHeader(name, value);
   if (made.type) res.setHeader("Content-Type", made.type);
   res.statusCode = made.status;
-  if (![204, 304].includes(made.status)) res.setHeader("Content-Length", made.body.length);
+  if (![204, 304].includes(made.status) && res.req.method !== "HEAD") res.setHeader("Content-Length", made.body.length);
   made.sent?.forEach((done) => res.once("finish", done));
   res.end(made.body);
 }
