@@ -65,6 +65,7 @@ export interface Guard {
 }
 
 interface State extends Loan { raised?: unknown; asked?: boolean; cut?: unknown }
+type Failed = (why: unknown, status?: number) => void;
 interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
 
 const triesMax = 3, waitMax = 30;
@@ -117,7 +118,8 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     met = await claim(logged);
   }
   if ("status" in met) return send(res, met);
-  const { key } = met.context, failed = (why: unknown): void => log(`${asked}, key ${line(key)}: 500: ${lines(why)}`);
+  const { key } = met.context, failed: Failed = (why, status = 500) =>
+    log(`${asked}, key ${line(key)}: ${status}: ${status === 500 ? lines(why) : line(reason(why))}`);
   const { state } = met, kept = keep(res, state, (why) => ((state.cut = why), cutOff()));
   let answer: Made | undefined;
   try {
@@ -150,7 +152,7 @@ async function claimed(
     let client: pg.PoolClient | undefined;
     try {
       client = await pool.connect();
-      client.on("error", () => (state.lost = true));
+      client.on("error", (why) => (state.lost ??= why));
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
       const { rows: [row] } = await client.query("SELECT *, taken::text AS token, headers::text AS pairs FROM skald.take_request($1, $2, $3, $4, $5)",
         [scope, keys, req.method, target, body]);
@@ -161,8 +163,8 @@ async function claimed(
     } catch (error: any) {
       if (!client && error.message === "timeout exceeded when trying to connect") return isInDoubt ? unknown() : full(); // it has waited for a client
       isInDoubt = (why = error) instanceof InDoubt;
-      if (client) await client.query("ROLLBACK").catch(() => (state.lost = true));
-      if (client) release(client, state.lost ?? false);
+      if (client) await client.query("ROLLBACK").catch((why) => (state.lost ??= why));
+      if (client) release(client, Boolean(state.lost));
       isAway = !contention.has(error.code);
       if (isAway && client && !state.lost && !isInDoubt) throw error; // its own statements were refused
     }
@@ -215,20 +217,21 @@ async function handled(
 
 /** False if it could not be: its connection is lost then. */
 async function rolledBack(by: Claimed): Promise<boolean> {
-  const done = by.state.left || (await by.client.query("ROLLBACK").then(() => true, () => false));
+  const done = by.state.left || (await by.client.query("ROLLBACK").then(() => true, (why) => (by.state.lost ??= why, false)));
   endListening(by.state);
-  release(by.client, by.state.left || (by.state.lost ?? !done));
+  release(by.client, Boolean(by.state.left || by.state.lost));
   return done;
 }
 
-async function finished(by: Claimed, answer: Made, failed: (why: unknown) => void, again: () => Promise<Claimed | Made>): Promise<Made> {
+async function finished(by: Claimed, answer: Made, failed: Failed, again: () => Promise<Claimed | Made>): Promise<Made> {
   const { context, state } = by;
   await lookForLeft(by.client, state, Boolean(state.raised));
+  const lost = (made: Made, why: unknown): Made => (failed(why, 503), made);
   const { status } = answer, isNobodys = !state.asked && status >= 400; // of no route, or of middleware: tomorrow it may be another
   if (isNobodys || status >= 500 || state.raised || context.leavesNothing || elsewhere.has(status) || (passing.has(status) && !context.isFinal)) {
     const isOurs = state.left ||
       await by.client.query("SELECT skald.assert_requested($1)", [by.taken]).then(() => true, (error) => error.code !== "2D000");
-    if (!(await rolledBack(by)) || state.lost) return away();
+    if (!(await rolledBack(by)) || state.lost) return lost(away(), state.lost);
     if (!isOurs) return failed("the handler has ended its own transaction"), endedItself();
     const met = state.failed ?? (state.raised === state.met ? state.met : undefined); // undone by a savepoint and thrown again, it is the reason too
     if (contention.has(met?.code ?? "") && (answer.status >= 500 || state.raised)) return inTheWay();
@@ -255,10 +258,11 @@ async function finished(by: Claimed, answer: Made, failed: (why: unknown) => voi
       return error.code === "2D000" ? endedItself()
         : problem("about:blank", 500, "Internal Server Error", "the request could not be served; it had no effect");
     }
-    if (!committing) return away();
+    if (!committing) return lost(away(), state.lost ?? error);
     // Whether it was committed is what the guard knows. If it was not, the handler can't be run again here: the client sends it again.
     const met = await again().catch(unknown);
-    if (!("status" in met)) return (await rolledBack(met)), away();
-    return met.status === 409 || met.status === 503 ? unknown() : { ...met, sent: answer.sent, headers: met.headers.filter(([name]) => name !== "Idempotency-Replayed") };
+    if (!("status" in met)) return (await rolledBack(met)), lost(away(), error);
+    if (met.status === 409 || met.status === 503) return lost(unknown(), error);
+    return { ...met, sent: answer.sent, headers: met.headers.filter(([name]) => name !== "Idempotency-Replayed") };
   }
 }

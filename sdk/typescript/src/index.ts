@@ -195,7 +195,7 @@ export class Participant {
       throw error;
     } finally {
       endListening(held);
-      client.removeListener("error", lose).release(held.lost || held.left || false);
+      client.removeListener("error", lose).release(Boolean(held.lost || held.left));
     }
   }
 

@@ -143,3 +143,17 @@ test("a response that was waited for says for how long, and HEAD has no length o
   const head = await send(shop, "head", {}, "", "/", "HEAD");
   assert.deepEqual([head.status, head.headers["content-length"]], [200, undefined]);
 });
+
+test("a connection that is lost amid a handler is in the log", async () => {
+  const lines: string[] = [], shop = await opened({ log: (line) => void lines.push(line) });
+  for (const [key, status] of [["returns", 200], ["refuses", 409], ["raises", 0]] as const) {
+    act = async ({ skald }, res) => {
+      await skald!.sql("SELECT pg_terminate_backend(pg_backend_pid())").catch(() => undefined);
+      if (!status) throw new Error("broke");
+      res.status(status).end();
+    };
+    assert.equal((await send(shop, key)).status, 503);
+    assert.match(lines.pop()!, new RegExp(`^POST /, key ${key}: 503: [^\\n]*terminat`));
+  }
+  assert.deepEqual(lines, []);
+});
