@@ -101,15 +101,18 @@ class Guard:
             return
         wait = _wait_preference(scope["headers"])
         until = asyncio.get_running_loop().time() + min(wait or 0, WAIT_MAX)
-        pause = 0.05
+        pause, waited = 0.05, False
         while True:
             made, run = await self._respond(app, scope, whose, keys, body)
-            if made is None or made.problem != "in-flight" or asyncio.get_running_loop().time() >= until:
+            if made is None or made.problem != "in-flight":
+                break
+            waited = wait is not None
+            if asyncio.get_running_loop().time() >= until:
                 break
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2)
-        if made is not None and made.problem == "in-flight" and wait is not None:
-            made.headers.append(["Preference-Applied", f"wait={min(wait, WAIT_MAX)}"])
+        if made is not None and waited:
+            made.headers.append(["Preference-Applied", f"wait={min(wait or 0, WAIT_MAX)}"])
         try:
             if made is not None:
                 await made.send(send)

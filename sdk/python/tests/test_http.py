@@ -27,7 +27,7 @@ from fastapi.testclient import TestClient
 from standby import AbsentStandby
 
 import skald.http
-from skald.http import RequestContext
+from skald.http import Guard, RequestContext
 
 
 def test_a_request_takes_effect_once_and_its_response_is_replayed(shop: Shop) -> None:
@@ -55,7 +55,7 @@ def test_a_key_is_needed(shop: Shop) -> None:
     assert shop.one("SELECT string_agg(key, ',') FROM skald.idempotency") == "a"
 
 
-def test_while_the_first_is_served_another_is_told_or_waits(shop: Shop) -> None:
+def test_while_the_first_is_served_another_is_told_or_waits(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     entered, leave = asyncio.Event(), asyncio.Event()
 
     async def slow(ctx: RequestContext, order: Order) -> Response:
@@ -72,14 +72,25 @@ def test_while_the_first_is_served_another_is_told_or_waits(shop: Shop) -> None:
                 return await client.post("/orders", content=ORDER, headers={"Content-Type": "application/json", "Idempotency-Key": "k", **more})
 
             seen.append(await ask())
-            waiting = asyncio.create_task(ask(Prefer="wait=20"))
+            seen.append(await ask(Prefer="wait=20"))
+
+    refused: list[str] = []
+
+    async def respond(guard: Guard, *given: Any) -> Any:
+        made, run = await answered(guard, *given)
+        if made is not None and made.problem == "in-flight" and refused:
             leave.set()
-            seen.append(await waiting)
+        refused.extend([made.problem] if made is not None and made.problem else [])
+        return made, run
+
+    answered = Guard._respond
+    monkeypatch.setattr(Guard, "_respond", respond)
 
     shop.act = slow
     first, = shop.send(("k", ORDER, {}), meanwhile)
     assert problem(seen[0]) == (409, "in-flight") and seen[0].headers["retry-after"] == "1"
     assert (seen[1].status_code, seen[1].content, seen[1].headers["idempotency-replayed"]) == (201, first.content, "true")
+    assert [r.headers.get("preference-applied") for r in seen] == [None, "wait=20"]
     assert shop.notes() == 1
 
 
