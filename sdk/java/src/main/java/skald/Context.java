@@ -2,14 +2,24 @@ package skald;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.MissingNode;
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.sql.Blob;
+import java.sql.CallableStatement;
+import java.sql.Clob;
 import java.sql.Connection;
+import java.sql.DatabaseMetaData;
 import java.sql.PreparedStatement;
+import java.sql.ResultSet;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /** What a step can use while it runs. It must not be kept: once the step has ended, it refuses. */
 public final class Context {
@@ -17,21 +27,59 @@ public final class Context {
     JsonNode row = MissingNode.getInstance(); // what skald.take() said
     final Map<String, JsonNode> changes = new LinkedHashMap<>();
 
-    private final Connection lent = (Connection) Proxy.newProxyInstance(Connection.class.getClassLoader(), new Class<?>[] {Connection.class},
-        (proxy, method, values) -> {
-            if (method.getName().equals("close")) return null;
+    private final AtomicInteger calls = new AtomicInteger(); // of what was lent, that have not returned
+    private final Connection lent;
+
+    /** All that it gives refuses with it: what a step's thread still had would write in the next step's transaction. */
+    private final class Lent implements InvocationHandler {
+        private static final List<Class<?>> types = List.of(CallableStatement.class, PreparedStatement.class, Statement.class, ResultSet.class,
+            DatabaseMetaData.class, Blob.class, Clob.class); // those that can write, or that give what can
+        private final Object real;
+
+        private Lent(Object real) { this.real = real; }
+
+        private <T> T as(Class<T> type) { return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, this)); }
+
+        private Object of(Object made) {
+            if (made instanceof Connection) return lent;
+            for (Class<?> type : types) if (type.isInstance(made)) return new Lent(made).as(type);
+            return made;
+        }
+
+        private static Object realOf(Object value) {
+            return value != null && Proxy.isProxyClass(value.getClass()) && Proxy.getInvocationHandler(value) instanceof Lent one ? one.real : value;
+        }
+
+        @Override public Object invoke(Object proxy, Method method, Object[] values) throws Throwable {
+            if (real instanceof Connection && method.getName().equals("close")) return null;
+            calls.incrementAndGet(); // first: see isKept()
             try {
-                return method.invoke(open(), values);
+                open();
+                for (int i = 0; values != null && i < values.length; ++i) values[i] = realOf(values[i]);
+                Object made = method.invoke(real, values);
+                if (!method.getName().equals("unwrap")) return of(made);
+                calls.incrementAndGet(); // from here on
+                return made;
             } catch (InvocationTargetException thrown) {
                 throw thrown.getCause();
+            } finally {
+                calls.decrementAndGet();
             }
-        });
+        }
+    }
 
-    Context(Connection connection) { this.connection = connection; }
+    Context(Connection connection) {
+        this.connection = connection;
+        lent = new Lent(connection).as(Connection.class);
+    }
+
+    /** Whether the step, which has ended, may do something with the connection yet. */
+    boolean isKept() { return calls.get() > 0; }
 
     private Connection open() { return Objects.requireNonNull(connection, "the step has ended"); }
 
-    /** In Skald's transaction: do not end it. close() does nothing, as `try (var c = ctx.connection())` would lose the transaction. */
+    /** In Skald's transaction: do not end it. close() does nothing, as `try (var c = ctx.connection())` would lose the transaction. After unwrap(),
+     * whose result can't refuse later, the connection is closed with the step, and the next one waits for a new one. */
     public Connection connection() {
         open();
         return lent;

@@ -37,8 +37,8 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 import org.postgresql.PGConnection;
-import org.postgresql.jdbc.AutoSave;
 
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
  * and the message to the next step. docs/languages.md has an example. Set what differs, and add the steps, before connect() or run(). */
@@ -66,7 +66,6 @@ public final class Participant implements AutoCloseable {
     final CompletableFuture<Void> stopped = new CompletableFuture<>();
     private final ObjectNode said = json.createObjectNode(); // of each step, for the SQL functions
     private volatile String database;
-    private volatile AutoSave autosave; // as the URL has it, whatever a step has set
 
     public Participant(String service) { this.service = service; }
 
@@ -128,12 +127,12 @@ public final class Participant implements AutoCloseable {
                 if (ctx.connection != null) connection.commit(); // no step ran; else it has, and what a thread writes behind it is undone
                 believe(connection.getWarnings());
                 ctx.connection = null;
-                givenBack(connection);
+                givenBack(connection, ctx::isKept);
                 return event;
             } catch (Throwable thrown) {
                 Throwable error = withText(thrown);
                 ctx.connection = null;
-                boolean isLost = !givenBack(connection), isTaken = ctx.row.hasNonNull("taken");
+                boolean isLost = !givenBack(connection, ctx::isKept), isTaken = ctx.row.hasNonNull("taken");
                 String state = stateOf(error);
                 if (error instanceof InDoubt doubt) throw doubt;
                 boolean isPassing = contention.contains(state) && ++contended < contendedMax
@@ -288,19 +287,16 @@ public final class Participant implements AutoCloseable {
     /** A connection like those of the steps, in a transaction. The caller ends and closes it. */
     public Connection open() throws SQLException {
         Connection connection = idle.poll();
-        if (connection != null && !connection.isClosed()) return connection;
-        Connection made = Servers.database(databaseUrl, service);
-        autosave = made.unwrap(PGConnection.class).getAutosave();
-        return made;
+        return connection != null && !connection.isClosed() ? connection : Servers.database(databaseUrl, service);
     }
 
     /** Undoes what is open. False if the connection is lost. */
-    private boolean givenBack(Connection connection) throws SQLException {
+    private boolean givenBack(Connection connection, BooleanSupplier isKept) throws SQLException {
         try {
             release(connection);
             connection.rollback();
-            connection.unwrap(PGConnection.class).setAutosave(autosave);
-            idle.push(connection);
+            if (isKept.getAsBoolean()) connection.close();
+            else idle.push(connection);
             return true;
         } catch (IllegalStateException held) {
             connection.close();
@@ -331,7 +327,7 @@ public final class Participant implements AutoCloseable {
         try {
             return query(connection, sql + "; COMMIT", values);
         } finally {
-            givenBack(connection);
+            givenBack(connection, () -> false);
         }
     }
 

@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.rabbitmq.client.Delivery;
-import java.io.IOException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.ResultSet;
@@ -24,9 +23,6 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.Test;
-import org.postgresql.PGConnection;
-import org.postgresql.geometric.PGpoint;
-import org.postgresql.jdbc.AutoSave;
 
 /** What becomes of a delivery. */
 class ParticipantTest extends Shop {
@@ -66,54 +62,6 @@ class ParticipantTest extends Shop {
         events(message("charge", 2, "k", bytes("{\"id\": \"1\", \"numbers\": [1234567890123456.78, 1.50, -0, -0.0, 1E5, 1e-7]}"), false));
         assertEquals("[1234567890123456.78,1.50,0,0.0,1E+5,1E-7]", one("SELECT substring(convert_from(payload, 'UTF8') FROM '[[].*[]]')"
             + " FROM skald.outbox WHERE type = 'ship'"));
-    }
-
-    @Test
-    void whatAStepRegistersWithTheDriverIsItsOwn() throws Exception {
-        acts.add((ctx, order) -> {
-            var driver = ctx.connection().unwrap(PGConnection.class);
-            driver.addDataType("jsonb", PGpoint.class);
-            driver.setPrepareThreshold(-1); // all values in binary
-            if (ctx.saga().equals("a")) throw new Reject("no money");
-        });
-        acts.add(acts.peek());
-        assertEquals("step.completed step.rejected step.completed", events(charge, charge("a"), charge("b")));
-    }
-
-    @Test
-    void aStepThatLeavesACopyOpenEndsAllTheSame() throws Exception {
-        Work<Order> copies = (ctx, order) -> ctx.connection().unwrap(PGConnection.class).getCopyAPI()
-            .copyIn("COPY wallet FROM stdin");
-        acts.add(copies);
-        for (Exception thrown : List.of(new IOException("no file"), new Reject("no money"))) acts.add((ctx, order) -> {
-            copies.run(ctx, order);
-            throw thrown;
-        });
-        String said = assertTimeoutPreemptively(Duration.ofSeconds(30),
-            () -> events(charge, charge("a"), charge("b"), charge("c")));
-        assertEquals("step.failed step.failed step.rejected step.completed", said);
-        assertEquals("java.lang.IllegalStateException: the step has left a COPY open, java.io.IOException: no file",
-            one("SELECT string_agg(error, ', ' ORDER BY key DESC) FROM skald.idempotency WHERE status <> 'rejected'"));
-        assertEquals("1 1", one("SELECT min(attempts) || ' ' || max(attempts) FROM skald.idempotency"));
-        assertEquals("90", cents());
-    }
-
-    @Test
-    void anInterruptOrAnAutosaveThatAStepLeavesBehindIsNotTheNextOnes() throws Exception {
-        Work<Order> leaves = (ctx, order) -> {
-            Thread.currentThread().interrupt();
-            ctx.connection().unwrap(PGConnection.class).setAutosave(AutoSave.ALWAYS);
-            if (ctx.saga().equals("b")) throw new Reject("no money");
-        };
-        Work<Order> next = (ctx, order) -> {
-            assertFalse(Thread.interrupted());
-            assertThrows(SQLException.class, () -> ctx.update("SELECT 1/0"));
-        };
-        acts.addAll(List.of(leaves, next, leaves, next));
-        assertEquals("step.completed step.failed step.rejected step.failed",
-            events(charge, charge("a"), charge("b"), charge("c")));
-        assertEquals("2",
-            one("SELECT count(*) FROM skald.idempotency WHERE error LIKE '%current transaction is aborted%'"));
     }
 
     @Test
@@ -160,43 +108,6 @@ class ParticipantTest extends Shop {
         acts.add((ctx, order) -> { throw new Snooze(Duration.ofSeconds(Long.MAX_VALUE)); });
         assertEquals("step.failed", events(charge("eternity")));
         assertEquals("100", cents());
-    }
-
-    record Money(long cents) {}
-
-    @Test
-    void anAmountThatIsNoWholeNumberOrIsMissingIsMalformed() throws Exception {
-        shop.close();
-        shop = made("payments").retriable("order", "pay-out", Money.class, (ctx, money) -> assertEquals(12, money.cents()), new Options());
-        for (String said : List.of("{\"cents\": 12.99}", "{\"cents\": \"12\"}", "{\"cents\": \"\"}", "{\"cents\": null}", "{}"))
-            assertEquals("step.parked", events(message("pay-out", 4, said.replace(" ", ""), bytes(said), false)), said);
-        assertEquals("5", one("SELECT count(*) FROM skald.parked WHERE reason = 'malformed'"));
-        assertEquals("step.completed", events(message("pay-out", 4, "whole", bytes("{\"cents\": 12}"), false)));
-    }
-
-    @Test
-    void aStepThatHasEndedWritesNothing() throws Exception {
-        acts.add((ctx, order) -> {});
-        acts.add(thrown(new Reject("no money")));
-        events(charge, charge("b"));
-        for (Context late : ran) assertThrows(NullPointerException.class, () -> late.update("UPDATE wallet SET cents = 0"));
-        Connection[] kept = {null};
-        acts.add((ctx, order) -> kept[0] = ctx.connection());
-        events(charge("c"));
-        assertThrows(NullPointerException.class, () -> kept[0].createStatement());
-        assertEquals("80", cents());
-    }
-
-    @Test
-    void aStepMayCloseTheConnectionThatItWasLent() throws Exception {
-        acts.add((ctx, order) -> {
-            try (Connection c = ctx.connection(); var add = c.createStatement()) {
-                add.executeUpdate("UPDATE wallet SET cents = cents - 5");
-            }
-            ctx.update("UPDATE wallet SET cents = cents - 1");
-        });
-        assertEquals("step.completed", events(charge));
-        assertEquals("84 1", cents() + " " + one("SELECT attempts FROM skald.idempotency"));
     }
 
     @Test

@@ -1,0 +1,193 @@
+package skald;
+
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.io.StringReader;
+import java.sql.Connection;
+import java.sql.PreparedStatement;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.sql.Savepoint;
+import java.sql.Statement;
+import java.sql.Types;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.postgresql.PGConnection;
+import org.postgresql.copy.CopyManager;
+import org.postgresql.geometric.PGpoint;
+import org.postgresql.jdbc.AutoSave;
+
+/** What a step is lent, and what it leaves behind. */
+class ContextTest extends Shop {
+    @Test
+    void whatAStepRegistersWithTheDriverIsItsOwn() throws Exception {
+        acts.add((ctx, order) -> {
+            var driver = ctx.connection().unwrap(PGConnection.class);
+            driver.addDataType("jsonb", PGpoint.class);
+            driver.setPrepareThreshold(-1); // all values in binary
+            if (ctx.saga().equals("a")) throw new Reject("no money");
+        });
+        acts.add(acts.peek());
+        assertEquals("step.completed step.rejected step.completed", events(charge, charge("a"), charge("b")));
+    }
+
+    @Test
+    void aStepThatLeavesACopyOpenEndsAllTheSame() throws Exception {
+        Work<Order> copies = (ctx, order) -> ctx.connection().unwrap(PGConnection.class).getCopyAPI()
+            .copyIn("COPY wallet FROM stdin");
+        acts.add(copies);
+        for (Exception thrown : List.of(new IOException("no file"), new Reject("no money"))) acts.add((ctx, order) -> {
+            copies.run(ctx, order);
+            throw thrown;
+        });
+        String said = assertTimeoutPreemptively(Duration.ofSeconds(30),
+            () -> events(charge, charge("a"), charge("b"), charge("c")));
+        assertEquals("step.failed step.failed step.rejected step.completed", said);
+        assertEquals("java.lang.IllegalStateException: the step has left a COPY open, java.io.IOException: no file",
+            one("SELECT string_agg(error, ', ' ORDER BY key DESC) FROM skald.idempotency WHERE status <> 'rejected'"));
+        assertEquals("1 1", one("SELECT min(attempts) || ' ' || max(attempts) FROM skald.idempotency"));
+        assertEquals("90", cents());
+    }
+
+    @Test
+    void anInterruptOrAnAutosaveThatAStepLeavesBehindIsNotTheNextOnes() throws Exception {
+        Work<Order> leaves = (ctx, order) -> {
+            Thread.currentThread().interrupt();
+            ctx.connection().unwrap(PGConnection.class).setAutosave(AutoSave.ALWAYS);
+            if (ctx.saga().equals("b")) throw new Reject("no money");
+        };
+        Work<Order> next = (ctx, order) -> {
+            assertFalse(Thread.interrupted());
+            assertThrows(SQLException.class, () -> ctx.update("SELECT 1/0"));
+        };
+        acts.addAll(List.of(leaves, next, leaves, next));
+        assertEquals("step.completed step.failed step.rejected step.failed",
+            events(charge, charge("a"), charge("b"), charge("c")));
+        assertEquals("2",
+            one("SELECT count(*) FROM skald.idempotency WHERE error LIKE '%current transaction is aborted%'"));
+    }
+
+    @Test
+    void aStepThatHasEndedWritesNothing() throws Exception {
+        acts.add((ctx, order) -> {});
+        acts.add(thrown(new Reject("no money")));
+        events(charge, charge("b"));
+        for (Context late : ran) assertThrows(NullPointerException.class, () -> late.update("UPDATE wallet SET cents = 0"));
+        Connection[] kept = {null};
+        acts.add((ctx, order) -> kept[0] = ctx.connection());
+        events(charge("c"));
+        assertThrows(NullPointerException.class, () -> kept[0].createStatement());
+        assertEquals("80", cents());
+    }
+
+    @Test
+    void aStepMayCloseTheConnectionThatItWasLent() throws Exception {
+        acts.add((ctx, order) -> {
+            try (Connection c = ctx.connection(); var add = c.createStatement()) {
+                add.executeUpdate("UPDATE wallet SET cents = cents - 5");
+            }
+            ctx.update("UPDATE wallet SET cents = cents - 1");
+        });
+        assertEquals("step.completed", events(charge));
+        assertEquals("84 1", cents() + " " + one("SELECT attempts FROM skald.idempotency"));
+    }
+
+    @Test
+    void whatAStepHasMadeIsRefusedInTheNextOnesTransaction() throws Exception {
+        List<Executable> late = new ArrayList<>();
+        Work<Order> keeps = (ctx, order) -> {
+            Connection lent = ctx.connection();
+            PreparedStatement made = lent.prepareStatement("UPDATE wallet SET cents = 0");
+            ResultSet rows = lent.createStatement().executeQuery("SELECT 1");
+            ResultSet tables = lent.getMetaData().getTables(null, null, "wallet", null);
+            late.addAll(List.of(made::execute, made::executeBatch, () -> made.getConnection().createStatement(), rows::next,
+                () -> rows.getStatement().execute("UPDATE wallet SET cents = 0"), tables::next, () -> tables.getStatement().getConnection()));
+        };
+        acts.add((ctx, order) -> {
+            keeps.run(ctx, order);
+            throw new Reject("no money");
+        });
+        acts.add((ctx, order) -> {
+            keeps.run(ctx, order);
+            throw new IOException("no file");
+        });
+        acts.add(keeps);
+        acts.add((ctx, order) -> {
+            assertEquals(21, late.size());
+            for (Executable one : late) assertEquals("the step has ended", assertThrows(NullPointerException.class, one).getMessage());
+        });
+        assertEquals("step.rejected step.failed step.completed step.completed",
+            events(charge("a"), charge("b"), charge("c"), charge));
+        assertEquals("80 1", cents() + " " + shop.idle.size());
+    }
+
+    @Test
+    void aConnectionOnWhichAThreadOfAStepIsAtWorkIsNotTheNextOnes() throws Exception {
+        Connection before = shop.idle.peek();
+        CompletableFuture<Void> isSet = new CompletableFuture<>(), isNext = new CompletableFuture<>();
+        List<CompletableFuture<Void>> threads = new ArrayList<>();
+        acts.add((ctx, order) -> {
+            PreparedStatement made = ctx.connection().prepareStatement("UPDATE wallet SET cents = ?::int");
+            Object value = new Object() {
+                @Override public String toString() {
+                    isSet.complete(null);
+                    isNext.join();
+                    return "0";
+                }
+            };
+            threads.add(CompletableFuture.runAsync(() -> {
+                assertDoesNotThrow(() -> made.setObject(1, value, Types.VARCHAR));
+                assertThrows(NullPointerException.class, made::execute);
+            }));
+            isSet.join();
+            throw new Reject("no money");
+        });
+        acts.add((ctx, order) -> {
+            isNext.complete(null);
+            threads.get(0).join();
+        });
+        assertEquals("step.rejected", events(charge("a")));
+        assertTrue(before.isClosed());
+        assertEquals("step.completed 90", events(charge) + " " + cents());
+    }
+
+    @Test
+    void whatAStepGotPastWhatItWasLentIsNotTheNextOnes() throws Exception {
+        CopyManager[] kept = {null};
+        acts.add((ctx, order) -> {
+            kept[0] = ctx.connection().unwrap(PGConnection.class).getCopyAPI();
+            throw new Reject("no money");
+        });
+        acts.add((ctx, order) -> assertThrows(SQLException.class,
+            () -> kept[0].copyIn("COPY wallet FROM stdin", new StringReader("5\n"))));
+        assertEquals("step.rejected step.completed 90", events(charge("a"), charge) + " " + cents());
+    }
+
+    @Test
+    void whatIsLentIsWhatItIsForTheDriver() throws Exception {
+        acts.add((ctx, order) -> {
+            Connection lent = ctx.connection();
+            Statement made = lent.createStatement();
+            assertTrue(lent.equals(ctx.connection()) && Set.of(lent).contains(ctx.connection()));
+            assertTrue(made.equals(made) && made.equals(made.executeQuery("SELECT 1").getStatement()) && !made.equals(lent.createStatement()));
+            assertEquals(lent, made.getConnection());
+            made.getConnection().close();
+            Savepoint before = lent.setSavepoint();
+            assertEquals("22012", assertThrows(SQLException.class, () -> made.execute("SELECT 1/0")).getSQLState());
+            lent.rollback(before);
+            ctx.update("UPDATE wallet SET cents = cents - cardinality(?)", lent.createArrayOf("int", new Object[] {1, 2}));
+        });
+        assertEquals("step.completed 88", events(charge) + " " + cents());
+    }
+}
