@@ -104,11 +104,11 @@ public final class Context {
     }
 
     /** Changes one member of the data that goes on. All others go on as they came, also those that the step's type does not have. */
-    public void set(String member, Object value) { changes.put(member, Participant.json.valueToTree(value)); }
+    public void set(String member, Object value) { changes.put(member, Data.json.valueToTree(value)); }
 
     /** Sends a message of your own if the step commits, at least once. ifUnrouted: `keep` until a queue is bound, or `drop`. */
     public void publish(String destination, String type, Object body, String ifUnrouted) throws Exception {
-        byte[] bytes = Participant.json.writeValueAsBytes(body);
+        byte[] bytes = Data.json.writeValueAsBytes(body);
         Participant.query(connection(), "SELECT skald.publish(?::jsonb, ?, ?, ?, ?)", taken(), destination, type, bytes, ifUnrouted);
     }
 }

@@ -1,18 +1,13 @@
 package skald;
 
+import static skald.Data.json;
 import static skald.Text.line;
 import static skald.Text.text;
 import static skald.Text.texts;
 import static skald.Text.utf8;
 import static skald.Text.why;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.core.json.JsonWriteFeature;
-import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.MapperFeature;
-import com.fasterxml.jackson.databind.cfg.JsonNodeFeature;
-import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.rabbitmq.client.AMQP;
 import com.rabbitmq.client.Channel;
@@ -45,11 +40,6 @@ import org.postgresql.PGConnection;
 public final class Participant implements AutoCloseable {
     private record Step(Options options, List<Work<JsonNode>> works) {} // the step and, if it has one, its compensation
 
-    // A number that does not fit, or is not there, is not made to fit: it may be money.
-    static final JsonMapper json = JsonMapper.builder().disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
-        .disable(DeserializationFeature.ACCEPT_FLOAT_AS_INT).disable(MapperFeature.ALLOW_COERCION_OF_SCALARS)
-        .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, DeserializationFeature.FAIL_ON_NULL_FOR_PRIMITIVES)
-        .disable(JsonNodeFeature.STRIP_TRAILING_BIGDECIMAL_ZEROES).disable(JsonWriteFeature.WRITE_NAN_AS_STRINGS).build();
     private static final System.Logger log = System.getLogger("skald");
     private static final Set<String> contention = Set.of("40001", "40P01", "55P03");
     private static final Set<String> wrong = Set.of("", "P0001", "22023", "3F000", "42883", "42501"); // a URL, the database or the steps
@@ -85,19 +75,12 @@ public final class Participant implements AutoCloseable {
     }
 
     private <D> Participant add(String name, String kind, Class<D> type, Options options, List<Work<D>> works) {
-        var typed = works.stream().<Work<JsonNode>>map(work -> (ctx, document) -> work.run(ctx, read(document.deepCopy(), type))).toList();
+        Data.check(name, type);
+        var typed = works.stream().<Work<JsonNode>>map(work -> (ctx, document) -> work.run(ctx, Data.read(document.deepCopy(), type))).toList();
         if (steps.putIfAbsent(name, new Step(options.say("kind", kind), typed)) != null)
             throw new IllegalArgumentException("step " + name + " is there twice");
         said.set(name, json.valueToTree(options.said));
         return this;
-    }
-
-    private static <D> D read(JsonNode document, Class<D> type) {
-        try {
-            return json.treeToValue(document, type);
-        } catch (JsonProcessingException wrong) {
-            throw new Malformed(wrong.getOriginalMessage());
-        }
     }
 
     /** The database must be this service's. What is wrong with the steps is said here. */

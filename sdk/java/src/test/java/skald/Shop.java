@@ -105,7 +105,7 @@ abstract class Shop {
                 if (trip instanceof ObjectNode changed) changed.put("was", "lost");
                 if (!acts.isEmpty()) acts.poll().run(ctx, null);
             }, new Options().version(3)
-                .upcast((data, version) -> Participant.json.createObjectNode().put("was", version)));
+                .upcast((data, version) -> Data.json.createObjectNode().put("was", version)));
         shop.connect();
     }
 
