@@ -85,7 +85,8 @@ public final class Participant implements AutoCloseable {
 
     /** The database must be this service's. What is wrong with the steps is said here. */
     public void connect() throws SQLException {
-        if (lanes < 1) throw new IllegalArgumentException("lanes are 1 or more, and not " + lanes);
+        int most = ConnectionFactory.DEFAULT_CHANNEL_MAX - 1; // a lane has a channel, and the parked queue another
+        if (lanes < 1 || lanes > most) throw new IllegalArgumentException("lanes are 1 to " + most + ", and not " + lanes);
         if (!Set.of("", "off", "sign").contains(signatures)) throw new IllegalArgumentException("SKALD_SIGNATURES=" + signatures
             + ": this SDK does not verify signatures: let a C++ service run these steps, or unset it");
         try {
@@ -186,6 +187,8 @@ public final class Participant implements AutoCloseable {
         Semaphore working = new Semaphore(lanes + 1); // one for each channel
         ExecutorService threads = Executors.newFixedThreadPool(lanes + 1);
         try (com.rabbitmq.client.Connection broker = factory.newConnection(threads)) {
+            if (broker.getChannelMax() <= lanes) throw new IllegalStateException(lanes + " lanes use " + (lanes + 1)
+                + " channels, and the broker allows " + broker.getChannelMax() + " on a connection: take fewer, or raise its channel_max");
             for (int lane = 0; lane <= lanes; ++lane) {
                 boolean givenUp = lane == 0;
                 // What comes back is at the queue's head, and when it kills this process too, what is out with it is counted as it is. So the first

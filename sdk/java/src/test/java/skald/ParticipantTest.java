@@ -298,8 +298,10 @@ class ParticipantTest extends Shop {
             said = assertThrows(IllegalArgumentException.class, early::run).getMessage();
             assertTrue(said.startsWith(signatures.startsWith("require") ? "SKALD_SIGNATURES=" + signatures + ": this SDK" : "DATABASE_URL is not"), said);
         }
-        early.lanes = 0;
-        assertEquals("lanes are 1 or more, and not 0", assertThrows(IllegalArgumentException.class, early::run).getMessage());
+        for (int lanes : List.of(0, 2047)) {
+            early.lanes = lanes;
+            assertEquals("lanes are 1 to 2046, and not " + lanes, assertThrows(IllegalArgumentException.class, early::run).getMessage());
+        }
         wrong.close();
         negative.close();
     }

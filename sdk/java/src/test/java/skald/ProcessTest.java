@@ -85,6 +85,13 @@ class ProcessTest extends Shop {
     }
 
     @Test
+    void lanesForWhichABrokerHasNoChannelsAreRefused() {
+        shop.amqpUrl = System.getenv("AMQP_URL") + "?channel_max=4";
+        String said = assertTimeoutPreemptively(Duration.ofSeconds(30), () -> assertThrows(IllegalStateException.class, shop::run)).getMessage();
+        assertTrue(said.startsWith("4 lanes use 5 channels, and the broker allows 4 on a connection: "), said);
+    }
+
+    @Test
     void aRefusalThatSaysNothingOfTheDatabaseIsTriedAgain() throws Exception {
         try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
             channel.queueDelete("skald.payments.database");
