@@ -1,10 +1,14 @@
 package skald;
 
+import static skald.Text.why;
+
 import com.rabbitmq.client.ConnectionFactory;
 import java.net.URI;
 import java.net.URLDecoder;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
 import java.security.NoSuchAlgorithmException;
 import java.sql.Connection;
 import java.sql.DriverManager;
@@ -15,6 +19,7 @@ import java.util.Properties;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
 import org.postgresql.Driver;
 
 /** What AMQP_URL and DATABASE_URL name. */
@@ -44,12 +49,25 @@ final class Servers {
             // Of a host that can't be read, the library says nothing, and takes localhost; a second @ is a password's.
             if (named.matches("amqps?://(?![^?]*@[^?]*@).+")
                 && (url.getHost() != null || url.getRawAuthority() == null)) return made;
+        } catch (GeneralSecurityException untrusted) {
+            throw new IllegalStateException("no broker's certificate can be verified: check javax.net.ssl.trustStore,"
+                + " javax.net.ssl.keyStore and their passwords: " + why(causeOf(untrusted)));
         } catch (Exception unread) {
             // It may quote the password.
         }
         throw new IllegalArgumentException("AMQP_URL is not the URL of a broker, such as"
             + " amqp://user:password@host:5672/vhost: a password's @, : and / are written %40, %3A, %2F,"
             + " and a host has no _");
+    }
+
+    /** Java's own context says of a trust store that it can't be read, and not why. */
+    private static Exception causeOf(GeneralSecurityException untrusted) {
+        try {
+            TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm()).init((KeyStore) null);
+            return untrusted;
+        } catch (GeneralSecurityException unread) {
+            return unread;
+        }
     }
 
     static Connection database(String named, String service) throws SQLException {

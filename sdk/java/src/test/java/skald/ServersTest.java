@@ -1,10 +1,13 @@
 package skald;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.net.InetAddress;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.KeyStore;
 import java.util.List;
@@ -66,5 +69,30 @@ class ServersTest {
         SSLContext right = certified(directory, "localhost"), other = certified(directory, "other.example");
         assertEquals(List.of(true, false, false),
             List.of(isTold(right, right), isTold(right, SSLContext.getDefault()), isTold(other, other)));
+    }
+
+    /** Says what becomes of a URL, as a process of its own: Java reads its trust store once. */
+    public static void main(String[] arguments) throws Exception {
+        try {
+            Servers.broker("amqps://u:cret@localhost");
+        } catch (IllegalStateException refused) {
+            System.out.print(Text.why(refused));
+        }
+    }
+
+    @Test
+    void aTrustStoreThatCanNotBeReadIsSaid(@TempDir Path directory) throws Exception {
+        certified(directory, "localhost");
+        Path none = Files.writeString(directory.resolve("none"), "-----BEGIN CERTIFICATE-----");
+        for (String store : List.of("localhost", "none")) {
+            Process process = new ProcessBuilder(System.getProperty("java.home") + "/bin/java",
+                "-Djavax.net.ssl.trustStore=" + directory.resolve(store), "-Djavax.net.ssl.trustStorePassword=mistake",
+                "-cp", System.getProperty("java.class.path"), "skald.ServersTest")
+                .redirectError(ProcessBuilder.Redirect.INHERIT).start();
+            String said = new String(process.getInputStream().readAllBytes());
+            assertTrue(said.contains("check javax.net.ssl.trustStore, ")
+                && said.contains(store.equals("none") ? "trust store: java.io.EOFException" : "password was incorrect"), said);
+            assertFalse(said.contains("mistake") || said.contains("cret@"), said);
+        }
     }
 }
