@@ -18,15 +18,20 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
 import org.postgresql.Driver;
+import org.postgresql.PGProperty;
 
 /** What AMQP_URL and DATABASE_URL name. */
 final class Servers {
     private static final String host = "(?:\\[[^]@/?]*]|[^@/?:,]*)(?::[0-9]{1,5})?";
     private static final Pattern libpq = Pattern.compile("(?s)(?!.*%(?!\\p{XDigit}{2}))(?:jdbc:)?postgres(?:ql)?://"
         + "(?:(?<user>[^:@/]*)(?::(?<password>[^@/]*))?@)?(?<rest>" + host + "(?:," + host + ")*/[^@/?]*(?:\\?.*)?)");
+    // Of a wrong one the driver says that it can't connect, as it does of a server that is away.
+    private static final List<PGProperty> chosen = List.of(PGProperty.SSL_MODE, PGProperty.GSS_ENC_MODE,
+        PGProperty.CHANNEL_BINDING, PGProperty.TARGET_SERVER_TYPE, PGProperty.AUTOSAVE);
 
     private Servers() {}
 
@@ -77,6 +82,12 @@ final class Servers {
         Properties parsed = Driver.parseURL(url, new Properties()), settings = new Properties();
         if (parsed == null) throw new IllegalArgumentException("DATABASE_URL is not"
             + " postgresql://USER:PASSWORD@HOST:PORT/DATABASE: a password's %, @ and / are written %25, %40, %2F");
+        for (PGProperty setting : chosen) {
+            String value = setting.getOrDefault(parsed);
+            if (value != null && Stream.of(setting.getChoices()).noneMatch(value::equalsIgnoreCase))
+                throw new IllegalArgumentException("DATABASE_URL: " + setting.getName() + " is one of "
+                    + String.join(", ", setting.getChoices()) + ", and not " + value);
+        }
         for (String name : List.of("user", "password")) {
             String part = read.group(name);
             if (part != null) settings.put(name, URLDecoder.decode(part.replace("+", "%2B"), StandardCharsets.UTF_8));

@@ -10,6 +10,7 @@ import java.net.InetAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.KeyStore;
+import java.sql.SQLException;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import javax.net.ssl.KeyManagerFactory;
@@ -94,5 +95,17 @@ class ServersTest {
                 && said.contains(store.equals("none") ? "trust store: java.io.EOFException" : "password was incorrect"), said);
             assertFalse(said.contains("mistake") || said.contains("cret@"), said);
         }
+    }
+
+    @Test
+    void aSettingThatTheDriverWouldNeverTakeIsRefused() {
+        for (String name : List.of("sslmode", "gssEncMode", "channelBinding", "targetServerType", "autosave")) {
+            String url = "postgresql://u:cret@localhost:1/db?password=cret&" + name + "=bogus";
+            String said = assertThrows(IllegalArgumentException.class, () -> Servers.database(url, "payments"), name).getMessage();
+            assertTrue(said.startsWith("DATABASE_URL: " + name + " is one of ") && said.endsWith(", and not bogus"), said);
+        }
+        for (String right : List.of("sslmode=VERIFY-CA", "gssEncMode=disable", "channelBinding=Prefer", "targetServerType=preferSlave",
+            "autosave=ALWAYS"))
+            assertThrows(SQLException.class, () -> Servers.database("postgresql://u@localhost:1/db?" + right, "payments"), right);
     }
 }
