@@ -34,6 +34,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.postgresql.PGConnection;
+import sun.misc.Signal;
+import sun.misc.SignalHandler;
 
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
  * and the message to the next step. docs/languages.md has an example. Set what differs, and add the steps, before connect() or run(). */
@@ -41,6 +43,7 @@ public final class Participant implements AutoCloseable {
     private record Step(Options options, List<Work<JsonNode>> works) {} // the step and, if it has one, its compensation
 
     private static final System.Logger log = System.getLogger("skald");
+    private static final List<Signal> signals = List.of(new Signal("TERM"), new Signal("INT"));
     private static final Set<String> contention = Set.of("40001", "40P01", "55P03");
     private static final Set<String> wrong = Set.of("", "P0001", "22023", "3F000", "42883", "42501"); // a URL, the database or the steps
     private static final int contendedMax = 50, lostMax = 5; // in a row, before they count as an attempt of the step
@@ -161,9 +164,15 @@ public final class Participant implements AutoCloseable {
         return "step.completed";
     }
 
+    private void stop(Signal signal) {
+        for (Signal each : signals) Signal.handle(each, SignalHandler.SIG_DFL); // a second one ends the process: a step may hang
+        log.log(Level.INFO, "SIG{0}: {1} waits for the steps under way; a second signal ends it at once", signal.getName(), service);
+        stopped.complete(null);
+    }
+
     /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again; at the start, what is wrong is thrown. */
     public void run() throws Exception {
-        for (String name : List.of("TERM", "INT")) sun.misc.Signal.handle(new sun.misc.Signal(name), signal -> stopped.complete(null));
+        for (Signal each : signals) Signal.handle(each, this::stop);
         ConnectionFactory brokers = Servers.broker(amqpUrl);
         while (!stopped.isDone()) {
             try {

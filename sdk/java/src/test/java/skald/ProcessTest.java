@@ -31,6 +31,7 @@ class ProcessTest extends Shop {
             (ctx, order) -> {
                 if (ctx.saga().equals("kills")) Runtime.getRuntime().halt(3);
                 ctx.update("UPDATE wallet SET cents = cents - 1");
+                if (ctx.saga().equals("hangs")) new CompletableFuture<>().join();
             }, new Options());
         p.lanes = Integer.parseInt(arguments[0]);
         p.run();
@@ -81,6 +82,20 @@ class ProcessTest extends Shop {
                 assertTrue(said.startsWith("check DATABASE_URL"), said);
             }
             waitFor(() -> channel.messageCount("skald.payments") == 1);
+        }
+    }
+
+    @Test
+    void aSecondSignalEndsAProcessWhoseStepHangs(@TempDir Path temporary) throws Exception {
+        Path said = temporary.resolve("said");
+        try (var broker = brokers().newConnection(); Channel channel = declared(broker)) {
+            Process process = started(ProcessBuilder.Redirect.to(said.toFile()));
+            send(channel, message("pay-out", 4, "hangs", body, false));
+            waitFor(() -> one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'").equals("1"));
+            process.destroy();
+            waitFor(() -> Files.readString(said).contains("SIGTERM: payments waits for the steps under way"));
+            process.destroy();
+            assertEquals(128 + 15, process.waitFor());
         }
     }
 
