@@ -180,11 +180,14 @@ class Guard:
         try:
             async with connection.transaction():
                 cursor = await connection.execute(
-                    "SELECT verdict, key, taken::text, problem, status_code, content_type, headers, response"
-                    "  FROM skald.take_request(%s, %s, %s, %s, %s)", (whose, keys, scope["method"], target, body))
+                    "SELECT set_config('default_transaction_read_only', NULL, true), verdict, key, taken::text, problem, status_code,"
+                    "       content_type, headers, response FROM skald.take_request(%s, %s, %s, %s, %s)", (whose, keys, scope["method"], target, body))
                 row = await cursor.fetchone()
                 assert row is not None
-                verdict, key, taken, problem, status, content_type, headers, stored = row
+                fenced, verdict, key, taken, problem, status, content_type, headers, stored = row
+                if fenced == "on":  # by an operator, who means this session too, although it says READ WRITE
+                    await connection.close()
+                    raise errors.ReadOnlySqlTransaction("the database has become read-only")
                 if verdict != "run":
                     if problem == "in-flight" and doubt:
                         raise _Again("the transaction in doubt may still be open")

@@ -171,6 +171,12 @@ def test_the_options_of_the_url_hold_and_the_guards_limits_beside_them(url: str)
     shop.close()
 
 
+def test_a_server_that_was_made_read_only_is_left(url: str) -> None:  # noqa: F811
+    shop = Shop(url, database_url=f"{url}?target_session_attrs=any&options=-c%20default_transaction_read_only%3Don")
+    assert ([problem(r) for r in shop.send(("k", ORDER, {}))], shop.runs) == ([(503, "unavailable")], 0)
+    shop.close()
+
+
 def test_sessions_that_ended_while_they_were_idle_are_replaced(shop: Shop) -> None:
     leave = asyncio.Event()
 

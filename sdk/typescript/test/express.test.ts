@@ -239,6 +239,11 @@ test("a full pool is not said to be the database", async (t) => {
   assert.deepEqual([problem(answer), JSON.parse(answer.body).detail.includes("have all connections")], ["503 about:blank", true]);
 });
 
+test("a server that was made read-only is left", async () => {
+  const fenced = await opened({ databaseUrl: `${url}?options=-c%20default_transaction_read_only%3Don` });
+  assert.deepEqual([problem(await sendTo(fenced, "k")), await notes()], ["503 unavailable", 0]);
+});
+
 test("a handler that releases its client has not, and nothing remains", async () => {
   const small = await opened({ connections: 1 });
   act = async ({ client, sql }, _, res) => { await sql("INSERT INTO note VALUES ('x')"); client.release(); res.status(201).end(); };
