@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -290,4 +291,22 @@ func TestASecondSignalEndsAProcessWhoseStepHangs(t *testing.T) {
 	_ = p.Process.Signal(syscall.SIGINT)
 	_ = p.Wait()
 	p.same("ended", fmt.Sprint(p.ProcessState), "signal: interrupt")
+}
+
+func TestASignalBehindTheEndOfTheContextEndsNoStep(t *testing.T) {
+	said := make(chan string, 1)
+	p := &Participant{Service: "payments", Log: func(format string, values ...any) { said <- fmt.Sprintf(format, values...) }}
+	parent, end := context.WithCancel(ctx)
+	_, stop := p.untilTold(parent)
+	end()
+	for i := 0; i < 100; i++ { // whoever waits for that end has noticed it
+		runtime.Gosched()
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if first := <-said; !strings.HasPrefix(first, "terminated: payments waits") {
+		t.Fatal(first)
+	}
+	stop()
 }

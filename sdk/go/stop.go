@@ -11,18 +11,18 @@ import (
 // handled: a step may hang.
 func (p *Participant) untilTold(parent context.Context) (context.Context, func()) {
 	ctx, end := context.WithCancel(parent)
-	told, heeded := make(chan os.Signal, 1), make(chan bool)
+	told, over, heeded := make(chan os.Signal, 1), make(chan bool), make(chan bool)
 	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
 		defer close(heeded)
+		defer signal.Stop(told)
 		select {
 		case number := <-told:
 			signal.Stop(told)
 			end()
 			p.Log("%v: %s waits for the steps under way; a second signal ends it at once", number, p.Service)
-		case <-ctx.Done():
-			signal.Stop(told)
+		case <-over: // and not at the end of the parent: steps may be under way yet
 		}
 	}()
-	return ctx, func() { end(); <-heeded }
+	return ctx, func() { end(); close(over); <-heeded }
 }
