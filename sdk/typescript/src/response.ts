@@ -119,6 +119,7 @@ export function send(res: ServerResponse, made: Made): void {
   for (const [name, value] of made.headers) res.appendHeader(name, value);
   if (made.type) res.setHeader("Content-Type", made.type);
   res.statusCode = made.status;
+  res.statusMessage = ""; // of another status, perhaps; and a replay has none
   if (![204, 304].includes(made.status) && res.req.method !== "HEAD") res.setHeader("Content-Length", made.body.length);
   made.sent?.forEach((done) => res.once("finish", done));
   res.end(made.body);

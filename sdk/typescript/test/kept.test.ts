@@ -56,6 +56,14 @@ test("a status that is a string is that status", async () => {
   for (let n = 0; n < 2; ++n) assert.deepEqual([(await send(shop, "string")).status, (await send(shop, "string")).headers["idempotency-replayed"]], [409, undefined]);
 });
 
+test("a reason goes with its status", async () => {
+  const shop = await opened();
+  act = (_, res) => { res.statusMessage = "Made up"; res.status(201).end(); };
+  assert.deepEqual([(await send(shop, "reason")).reason, (await send(shop, "reason")).reason], ["Created", "Created"]);
+  act = async ({ skald }, res) => { res.statusMessage = "Made up"; void skald!.sql("SELECT 1/0"); res.status(201).end(); };
+  assert.equal((await send(shop, "none")).reason, "Internal Server Error");
+});
+
 test("a response that middleware can't send is an error, and no request without an end", async () => {
   let isBroken = true;
   const shop = await opened({}, [(_, res, next) => {

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import type { Express } from "express";
 import type { Guard } from "../src/express.js";
 
-export interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string; reused: boolean }
+export interface Answer { status: number; headers: Record<string, string | string[] | undefined>; body: string; reused: boolean; reason: string }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 const closing: (() => unknown)[] = [];
@@ -23,7 +23,7 @@ export function send(to: Server, key?: string, more: Record<string, string> = {}
       headers: { ...(key === undefined ? {} : { "Idempotency-Key": key }), ...more } }, (answer) => {
       let text = "";
       answer.setEncoding("utf8").on("data", (chunk) => (text += chunk))
-        .on("end", () => resolve({ status: answer.statusCode!, headers: answer.headers, body: text, reused: r.reusedSocket }));
+        .on("end", () => resolve({ status: answer.statusCode!, headers: answer.headers, body: text, reused: r.reusedSocket, reason: answer.statusMessage! }));
     });
     r.on("error", reject).end(body);
   });
