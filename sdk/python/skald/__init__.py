@@ -229,10 +229,10 @@ class Participant:
         return "step.completed"
 
     def _stop(self, number: int, _: Any) -> None:
+        if self._stopping:
+            os._exit(128 + number)  # a step may hang; what the system does by itself it does not do to a container's first process
         self._stopping = True
         log.info("%s: %s waits for the step under way; a second signal ends it at once", signal.Signals(number).name, self.service)
-        for each in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(each, signal.SIG_DFL)  # a step may hang
 
     def run(self) -> None:
         """Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again; at the start, what is wrong is raised."""

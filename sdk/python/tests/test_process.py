@@ -120,7 +120,7 @@ def test_a_second_signal_ends_a_process_whose_step_hangs(shop: Shop) -> None:
         return p.process.poll() is not None
 
     wait_for(ends)
-    assert p.process.returncode == -signal.SIGINT
+    assert p.process.returncode in (128 + signal.SIGINT, 128 + signal.SIGTERM)  # whichever is second
     p.broker.close()
 
 
