@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, Callable
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -12,6 +13,7 @@ from psycopg.pq import TransactionStatus
 from ._commit import cut
 
 LEFT_MAX = 5.0  # seconds that a statement may still take for which nobody waits
+CUT_MAX = 1.0  # that who waits for its answer may take to notice that it is cut: psycopg reads on in memory that finish() frees
 
 
 STREAM = "a stream or COPY was left open, or a long statement not waited for: close it, or await it, before the step or handler ends"
@@ -25,28 +27,36 @@ class LeftOpen(RuntimeError):
 
 def left_open(connection: psycopg.Connection[Any], of_context: Any, seconds: float) -> str:
     """What there is, behind so many seconds: it may keep the connection or its lock for ever, so that connection is given up."""
-    held = [lock for lock in (of_context, connection.lock) if lock.acquire(timeout=seconds)]
+    until = time.monotonic() + seconds
+    held = [lock for lock in (of_context, connection.lock) if lock.acquire(timeout=max(0, until - time.monotonic()))]
     left = _left(connection, len(held) < 2)
     for lock in held:
         lock.release()
     if left:
-        _end(connection)
+        _ending(connection)()
+        if connection.lock.acquire(timeout=CUT_MAX):
+            connection.lock.release()
         connection.pgconn.finish()
     return left
 
 
 async def left_open_async(connection: psycopg.AsyncConnection[Any], seconds: float) -> str:
+    await _free(connection, seconds)
+    left = _left(connection, connection.lock.locked())
+    if left:
+        try:
+            await asyncio.to_thread(_ending(connection))
+            await _free(connection, CUT_MAX)
+        finally:
+            connection.pgconn.finish()
+    return left
+
+
+async def _free(connection: psycopg.AsyncConnection[Any], seconds: float) -> None:
     if seconds and connection.lock.locked():
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(connection.lock.acquire(), seconds)
             connection.lock.release()
-    left = _left(connection, connection.lock.locked())
-    if left:
-        try:
-            await asyncio.to_thread(_end, connection)
-        finally:
-            connection.pgconn.finish()
-    return left
 
 
 def _left(connection: psycopg.BaseConnection[Any], is_locked: bool) -> str:
@@ -55,8 +65,24 @@ def _left(connection: psycopg.BaseConnection[Any], is_locked: bool) -> str:
     return "" if connection._num_transactions == 1 or connection.closed else SAVEPOINT  # Skald's own
 
 
-def _end(connection: psycopg.BaseConnection[Any]) -> None:
-    with suppress(psycopg.Error, OSError):
-        at_work = connection.pgconn.get_cancel()  # there is none once the connection is noticed to be cut
-        cut(connection)
-        at_work.cancel()  # else its server may work on, and keep the claim
+def _ending(connection: psycopg.BaseConnection[Any]) -> Callable[[], None]:
+    """What ends its server's process, which may work on else, and keep the claim. It waits for that."""
+    pgconn = connection.pgconn
+    try:  # now: there is none of it once the connection is noticed to be cut
+        pid, at_work = pgconn.backend_pid, pgconn.get_cancel()
+        where = {option.keyword.decode(): option.val.decode() for option in pgconn.info if option.val}
+        where.update(host=pgconn.host.decode(), hostaddr=pgconn.hostaddr.decode(), port=pgconn.port.decode(), target_session_attrs="any")
+    except psycopg.Error:
+        return lambda: None
+
+    def end() -> None:
+        with suppress(psycopg.Error, OSError):
+            cut(connection)
+        with suppress(psycopg.Error, OSError):
+            at_work.cancel()  # for a pooler, whose processes have other numbers; it is dropped if it is there before the statement
+        with suppress(psycopg.Error, OSError), psycopg.connect(**where, autocommit=True) as other:  # type: ignore[arg-type]
+            other.execute("SET statement_timeout = 5000")
+            other.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND datname = current_database()"
+                          " AND usename = session_user", (pid,))
+
+    return end

@@ -153,3 +153,23 @@ def test_the_statement_of_a_request_that_is_cancelled_ends(shop: Shop, monkeypat
     until = time.monotonic() + 30
     while shop.one(at_work):
         assert time.monotonic() < until
+
+
+@pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
+def test_a_statement_that_no_cancel_ends_has_ended_before_the_response(shop: Shop) -> None:
+    sleeps = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+    left: list[Any] = []
+
+    async def act(ctx: RequestContext, order: Order) -> Response:
+        await ctx.sql("SET LOCAL statement_timeout = 0")
+        left.append(asyncio.create_task(ctx.connection.execute(
+            "DO $$ BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(1000); END $$")))
+        while not shop.one(sleeps):
+            await asyncio.sleep(0)
+        raise HTTPException(404)
+
+    shop.act = act
+    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [404]
+    shop.act = shop.note
+    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
+    assert isinstance(left[0].exception(), psycopg.OperationalError)

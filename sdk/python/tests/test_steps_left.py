@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from typing import Any, Callable, Iterator
 
 import psycopg
@@ -138,3 +139,56 @@ def test_a_statement_that_has_begun_is_not_executed_behind_the_step(
         thread.join()
     assert shop.cents == 100
     assert shop.participant.process(message("charge", 2, key="a")) == "step.completed"
+
+
+HEEDS_NO_CANCEL = "DO $$ BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(1000); END $$"
+
+
+@pytest.mark.parametrize("raised, event", [(skald.Reject("no money"), "rejected"), (skald.Snooze(timedelta(0)), "snoozed"), (ValueError("x"), "failed")])
+def test_a_statement_that_no_cancel_ends_has_ended_before_the_step_is_recorded(shop: Shop, raised: Exception, event: str) -> None:
+    def act(ctx: skald.Context, order: Any) -> None:
+        def late() -> None:
+            with pytest.raises(psycopg.OperationalError):
+                ctx.sql(HEEDS_NO_CANCEL)
+
+        ctx.sql("SET LOCAL statement_timeout = 0")
+        threads.append(threading.Thread(target=late))
+        threads[-1].start()
+        while not shop.one(f"SELECT count(*) FROM pg_stat_activity WHERE pid = {ctx._connection.info.backend_pid} AND wait_event = 'PgSleep'"):
+            pass
+        raise raised
+
+    threads: list[threading.Thread] = []
+    shop.raises = [act]
+    assert shop.participant.process(message("charge", 2)) == f"step.{event}"
+    threads[0].join()
+    assert shop.cents == 100
+
+
+def test_what_holds_both_locks_is_waited_for_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lock:
+        def acquire(self, timeout: float) -> bool:
+            waits.append(timeout)
+            return lock.acquire(timeout=timeout)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(lock, name)
+
+    def act(ctx: skald.Context, order: Any) -> None:
+        def late() -> None:
+            with ctx._lock:
+                entered.set()
+                leave.wait()
+
+        nonlocal lock
+        lock = ctx.connection.lock
+        ctx.connection.lock = Lock()  # type: ignore[assignment]
+        threading.Thread(target=late).start()
+        entered.wait()
+
+    entered, leave, waits, lock = threading.Event(), threading.Event(), list[float](), threading.Lock()
+    monkeypatch.setattr(skald, "LEFT_MAX", 0.1)
+    shop.raises = [act]
+    assert shop.participant.process(message("charge", 2)) == "step.failed"
+    leave.set()
+    assert waits[0] == 0
