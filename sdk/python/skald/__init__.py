@@ -23,7 +23,7 @@ from psycopg import errors
 
 from ._commit import InDoubt, watched
 from ._connection import is_fit, node, restore
-from ._context import Context, Malformed, Reject, Snooze, timed
+from ._context import Context, Ended, Malformed, Reject, Snooze, own, timed
 from ._left import LEFT_MAX, LeftOpen
 from ._text import Trace, dump, headers, line, text
 
@@ -167,7 +167,7 @@ class Participant:
                 end = ("snooze(%s, %s, %s)", error.wait)
             except Malformed as error:
                 end = ("give_up(%s, %s, 'malformed', %s)", text(error))
-            except errors.InvalidTransactionTermination as error:
+            except Ended as error:
                 end = ("give_up(%s, %s, 'transaction_ended', %s)", text(error))
             except InDoubt:
                 raise
@@ -186,7 +186,7 @@ class Participant:
 
     def _run(self, message: Message, taken: list[str]) -> str:
         connection, committed = self.connect(), None
-        with timed(), connection.transaction():
+        with timed(), connection.transaction(), own(connection):
             [(verdict, event, why, scope, key, definition, version, name, back, attempt, token)] = connection.execute(
                 "SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text"
                 "  FROM skald.take(%s, %s, %s, %s, %s, %s, %s)",

@@ -9,9 +9,11 @@ from datetime import timedelta
 from typing import Any, Iterator, Mapping, Sequence
 
 import psycopg
+from psycopg import errors
+from psycopg.pq import TransactionStatus
 
 from ._left import left_open
-from ._text import dump
+from ._text import dump, text
 
 
 class Reject(Exception):
@@ -43,6 +45,21 @@ def timed() -> Iterator[None]:
         yield
     except Snooze as error:
         _expect_time(getattr(error, "wait", None))
+        raise
+
+
+class Ended(Exception):
+    """Skald's own transaction was ended by the step, or by an end that the server has refused."""
+
+
+@contextmanager
+def own(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Within Skald's transaction: the same error of another one is a fault of the step's like any other."""
+    try:
+        yield
+    except errors.InvalidTransactionTermination as error:
+        if connection.info.transaction_status in (TransactionStatus.IDLE, TransactionStatus.INERROR):
+            raise Ended(text(error)) from error
         raise
 
 

@@ -285,7 +285,10 @@ def test_a_step_that_ends_its_transaction_is_parked(shop: Shop) -> None:
     assert shop.cents == 100
     shop.raises = [lambda ctx, order: ctx.sql("ROLLBACK")]
     assert shop.participant.process(message("charge", 2, key="b")) == "step.parked"
-    assert [r for r, in shop.c.execute("SELECT reason FROM skald.parked")] == ["transaction_ended"] * 2
+    shop.c.execute("CREATE OR REPLACE PROCEDURE commits() LANGUAGE plpgsql AS 'BEGIN COMMIT; END'")
+    shop.raises = [lambda ctx, order: ctx.sql("CALL commits()"), psycopg.errors.InvalidTransactionTermination("another server's")]
+    assert [shop.participant.process(message("charge", 2, key=key)) for key in "cd"] == ["step.parked", "step.failed"]
+    assert [r for r, in shop.c.execute("SELECT reason FROM skald.parked")] == ["transaction_ended"] * 3
 
 
 def end_session(ctx: skald.Context, order: Any) -> None:
