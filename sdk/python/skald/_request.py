@@ -82,6 +82,8 @@ async def context(request: Request) -> AsyncIterator[RequestContext]:
     if made is None:
         raise RuntimeError(f"{request.method} {request.url.path} is not guarded, so it has no `ctx`: guard(app, guarded=...) says which requests are")
     made._is_used = True
+    for handlers in request.scope.get("starlette.exception_handlers", ()):
+        _watch(handlers)  # of this application, which may be mounted where watch() does not see it
     try:
         yield made
     except BaseException as error:
@@ -106,11 +108,16 @@ class Innermost:
 
 def watch(app: Any) -> None:
     """Its handlers of exceptions, and those of the applications that are mounted in it."""
-    for of, handle in getattr(app, "exception_handlers", {}).items():
-        app.exception_handlers[of] = partial(_handled, handle)
+    _watch(getattr(app, "exception_handlers", {}))
     for route in getattr(app, "routes", ()):
         if mounted := getattr(route, "_base_app", None):
             watch(mounted)
+
+
+def _watch(handlers: dict[Any, Any]) -> None:
+    for of, handle in handlers.items():
+        if getattr(handle, "func", None) is not _handled:
+            handlers[of] = partial(_handled, handle)
 
 
 async def _handled(handle: Callable[[Request, Any], Any], request: Request, error: Exception) -> Any:

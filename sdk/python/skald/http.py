@@ -199,7 +199,8 @@ class Guard:
                 restore(connection, psycopg.AsyncCursor)
                 if made is None or not _is_outcome(made, ctx):
                     if made is not None and made.status < 400 and ctx._raised is not None and not ctx._is_handled:
-                        broke = RuntimeError("the handler raised behind the response that it had begun, of which nothing remains")
+                        broke = RuntimeError(f"the handler raised, and what came of that is no error but a {made.status}, of which nothing remains: "
+                                             "it had begun to respond, or middleware has answered")
                         raise LeftOpen(ctx._left) if ctx._left else broke from ctx._raised
                     if ctx._left:
                         return made, run

@@ -63,6 +63,53 @@ def test_a_stream_of_a_handler_without_ctx_that_breaks_off_is_not_stored(shop: S
     assert shop.one("SELECT count(*) FROM skald.idempotency") == 0
 
 
+class Wrapped:
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.app(scope, receive, send)
+
+
+@pytest.mark.parametrize("how", ["wrapped", "host", "late"])
+def test_a_redirect_that_is_raised_in_another_application_is_sent(shop: Shop, how: str) -> None:
+    sub = FastAPI()
+
+    @sub.post("/sub/raises" if how == "host" else "/raises")
+    async def raises(ctx: RequestContext = Depends(skald.http.context)) -> Response:
+        await ctx.sql("INSERT INTO note VALUES ('x')")
+        raise HTTPException(302, headers={"Location": "/login"})
+
+    if how == "late":
+        assert [r.status_code for r in shop.send(("k", ORDER, {}), target="/none")] == [404]
+    if how == "host":
+        shop.app.host("shop", sub)
+    else:
+        shop.app.mount("/sub", Wrapped(sub) if how == "wrapped" else sub)
+    assert [(r.status_code, r.headers["location"]) for _ in range(2) for r in shop.send(("k", b"", {}), target="/sub/raises")] == [(302, "/login")] * 2
+    assert (shop.notes(), shop.one("SELECT count(*) FROM skald.idempotency")) == (0, 0)
+
+
+def test_a_stream_of_an_application_with_middleware_that_breaks_off_is_not_sent(shop: Shop) -> None:
+    sub = FastAPI()
+    shop.app.mount("/sub", Wrapped(sub))
+
+    @sub.middleware("http")
+    async def passes(request: Request, call_next: Callable[[Request], Any]) -> Any:
+        return await call_next(request)
+
+    @sub.post("/raises")
+    async def raises(chunks: int, ctx: RequestContext = Depends(skald.http.context)) -> Response:
+        async def breaks() -> AsyncIterator[str]:
+            for _ in range(chunks):
+                yield "half"
+            raise KeyError("broke")
+
+        return StreamingResponse(breaks())
+
+    assert [r.status_code for n in range(2) for r in shop.send(("k", b"", {}), target=f"/sub/raises?chunks={n}")] == [500, 500]
+
+
 @pytest.mark.parametrize("is_mounted", [False, True])
 def test_what_an_application_makes_of_an_exception_is_sent_and_not_stored(shop: Shop, is_mounted: bool) -> None:
     app = FastAPI() if is_mounted else shop.app

@@ -166,6 +166,9 @@ def test_a_statement_that_no_cancel_ends_has_ended_before_the_step_is_recorded(s
 
 
 def test_what_holds_both_locks_is_waited_for_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, leave, waits = threading.Event(), threading.Event(), list[float]()
+    lock: Any = None
+
     class Lock:
         def acquire(self, timeout: float) -> bool:
             waits.append(timeout)
@@ -186,7 +189,6 @@ def test_what_holds_both_locks_is_waited_for_once(shop: Shop, monkeypatch: pytes
         threading.Thread(target=late).start()
         entered.wait()
 
-    entered, leave, waits, lock = threading.Event(), threading.Event(), list[float](), threading.Lock()
     monkeypatch.setattr(skald, "LEFT_MAX", 0.1)
     shop.raises = [act]
     assert shop.participant.process(message("charge", 2)) == "step.failed"
