@@ -172,7 +172,7 @@ def test_what_holds_both_locks_is_waited_for_once(shop: Shop, monkeypatch: pytes
     class Lock:
         def acquire(self, timeout: float) -> bool:
             waits.append(timeout)
-            return lock.acquire(timeout=timeout)
+            return bool(lock.acquire(timeout=timeout))
 
         def __getattr__(self, name: str) -> Any:
             return getattr(lock, name)
