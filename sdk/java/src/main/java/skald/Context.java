@@ -73,7 +73,7 @@ public final class Context {
         lent = new Lent(connection).as(Connection.class);
     }
 
-    /** Whether the step, which has ended, may do something with the connection yet. */
+    /** Whether something may be done with the connection yet. Once it is null here, false is final. */
     boolean isKept() { return calls.get() > 0; }
 
     private Connection open() { return Objects.requireNonNull(connection, "the step has ended"); }

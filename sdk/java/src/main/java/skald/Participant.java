@@ -32,7 +32,6 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.BooleanSupplier;
 import org.postgresql.PGConnection;
 import sun.misc.Signal;
 import sun.misc.SignalHandler;
@@ -114,12 +113,12 @@ public final class Participant implements AutoCloseable {
                 if (ctx.connection != null) connection.commit(); // no step ran; else it has, and what a thread writes behind it is undone
                 believe(connection.getWarnings());
                 ctx.connection = null;
-                givenBack(connection, ctx::isKept);
+                givenBack(connection, ctx.isKept());
                 return event;
             } catch (Throwable thrown) {
                 Throwable error = withText(thrown);
                 ctx.connection = null;
-                boolean isLost = !givenBack(connection, ctx::isKept), isTaken = ctx.row.hasNonNull("taken");
+                boolean isLost = !givenBack(connection, ctx.isKept()), isTaken = ctx.row.hasNonNull("taken");
                 String state = stateOf(error);
                 if (error instanceof InDoubt doubt) throw doubt;
                 boolean isPassing = contention.contains(state) && ++contended < contendedMax
@@ -285,12 +284,12 @@ public final class Participant implements AutoCloseable {
         return connection != null && !connection.isClosed() ? connection : Servers.database(databaseUrl, service);
     }
 
-    /** Undoes what is open. False if the connection is lost. */
-    private boolean givenBack(Connection connection, BooleanSupplier isKept) throws SQLException {
+    /** Undoes what is open. isKept: something may be done with it yet, also behind the rollback. False if the connection is lost. */
+    private boolean givenBack(Connection connection, boolean isKept) throws SQLException {
         try {
             release(connection);
             connection.rollback();
-            if (isKept.getAsBoolean()) connection.close();
+            if (isKept) connection.close();
             else idle.push(connection);
             return true;
         } catch (IllegalStateException held) {
@@ -322,7 +321,7 @@ public final class Participant implements AutoCloseable {
         try {
             return query(connection, sql + "; COMMIT", values);
         } finally {
-            givenBack(connection, () -> false);
+            givenBack(connection, false);
         }
     }
 

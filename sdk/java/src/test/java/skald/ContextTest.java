@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.io.StringReader;
+import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
@@ -160,6 +161,31 @@ class ContextTest extends Shop {
         assertEquals("step.rejected", events(charge("a")));
         assertTrue(before.isClosed());
         assertEquals("step.completed 90", events(charge) + " " + cents());
+    }
+
+    @Test
+    void whatAThreadOfAStepWritesBehindTheRollbackIsNotTheNextOnes() throws Exception {
+        Connection made = shop.open();
+        CompletableFuture<Void> isCalled = new CompletableFuture<>(), isUndone = new CompletableFuture<>();
+        List<CompletableFuture<Void>> threads = new ArrayList<>();
+        shop.idle.push((Connection) Proxy.newProxyInstance(getClass().getClassLoader(), new Class<?>[] {Connection.class}, (self, method, values) -> {
+            if (method.getName().equals("getCatalog")) { // of the thread: under way since before the end, and done after the rollback
+                isCalled.complete(null);
+                isUndone.join();
+                made.createStatement().execute("UPDATE wallet SET cents = 0");
+            }
+            Object result = method.invoke(made, values);
+            if (method.getName().equals("rollback") && isUndone.complete(null)) threads.get(0).join();
+            return result;
+        }));
+        acts.add((ctx, order) -> {
+            Connection lent = ctx.connection();
+            threads.add(CompletableFuture.runAsync(() -> assertDoesNotThrow(lent::getCatalog)));
+            isCalled.join();
+            throw new Reject("no money");
+        });
+        assertEquals("step.rejected 100", events(charge) + " " + cents());
+        assertTrue(made.isClosed());
     }
 
     @Test
