@@ -6,6 +6,7 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.sql.Array;
 import java.sql.Blob;
 import java.sql.CallableStatement;
 import java.sql.Clob;
@@ -33,7 +34,7 @@ public final class Context {
     /** All that it gives refuses with it: what a step's thread still had would write in the next step's transaction. */
     private final class Lent implements InvocationHandler {
         private static final List<Class<?>> types = List.of(CallableStatement.class, PreparedStatement.class, Statement.class, ResultSet.class,
-            DatabaseMetaData.class, Blob.class, Clob.class); // those that can write, or that give what can
+            DatabaseMetaData.class, Array.class, Blob.class, Clob.class); // those that can write, or that give what can
         private final Object real;
 
         private Lent(Object real) { this.real = real; }

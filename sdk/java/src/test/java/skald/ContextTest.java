@@ -1,5 +1,6 @@
 package skald;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -10,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.io.StringReader;
 import java.lang.reflect.Proxy;
+import java.sql.Array;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
@@ -110,10 +112,13 @@ class ContextTest extends Shop {
         Work<Order> keeps = (ctx, order) -> {
             Connection lent = ctx.connection();
             PreparedStatement made = lent.prepareStatement("UPDATE wallet SET cents = 0");
-            ResultSet rows = lent.createStatement().executeQuery("SELECT 1");
+            ResultSet rows = lent.createStatement().executeQuery("SELECT ARRAY[1]");
+            rows.next();
+            Statement below = rows.getArray(1).getResultSet().getStatement();
             ResultSet tables = lent.getMetaData().getTables(null, null, "wallet", null);
             late.addAll(List.of(made::execute, made::executeBatch, () -> made.getConnection().createStatement(), rows::next,
                 () -> rows.getStatement().execute("UPDATE wallet SET cents = 0"), tables::next, () -> tables.getStatement().getConnection()));
+            late.addAll(List.of(() -> below.execute("UPDATE wallet SET cents = 0"), () -> below.getConnection().createStatement()));
         };
         acts.add((ctx, order) -> {
             keeps.run(ctx, order);
@@ -125,7 +130,7 @@ class ContextTest extends Shop {
         });
         acts.add(keeps);
         acts.add((ctx, order) -> {
-            assertEquals(21, late.size());
+            assertEquals(27, late.size());
             for (Executable one : late) assertEquals("the step has ended", assertThrows(NullPointerException.class, one).getMessage());
         });
         assertEquals("step.rejected step.failed step.completed step.completed",
@@ -212,7 +217,9 @@ class ContextTest extends Shop {
             Savepoint before = lent.setSavepoint();
             assertEquals("22012", assertThrows(SQLException.class, () -> made.execute("SELECT 1/0")).getSQLState());
             lent.rollback(before);
-            ctx.update("UPDATE wallet SET cents = cents - cardinality(?)", lent.createArrayOf("int", new Object[] {1, 2}));
+            Array both = lent.createArrayOf("int", new Object[] {1, 2});
+            assertArrayEquals(new Integer[] {1, 2}, (Integer[]) both.getArray());
+            ctx.update("UPDATE wallet SET cents = cents - cardinality(?)", both);
         });
         assertEquals("step.completed 88", events(charge) + " " + cents());
     }
