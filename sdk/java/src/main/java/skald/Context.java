@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.postgresql.PGStatement;
 
 /** What a step can use while it runs. It must not be kept: once the step has ended, it refuses. */
 public final class Context {
@@ -39,7 +40,10 @@ public final class Context {
 
         private Lent(Object real) { this.real = real; }
 
-        private <T> T as(Class<T> type) { return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, this)); }
+        private <T> T as(Class<T> type) {
+            Class<?>[] all = real instanceof PGStatement ? new Class<?>[] {type, PGStatement.class} : new Class<?>[] {type};
+            return type.cast(Proxy.newProxyInstance(Context.class.getClassLoader(), all, this));
+        }
 
         private Object of(Object made) {
             if (made instanceof Connection) return lent;
