@@ -16,9 +16,9 @@ import java.sql.SQLException;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import java.util.stream.Stream;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
 import org.postgresql.Driver;
@@ -31,7 +31,8 @@ final class Servers {
         + "(?:(?<user>[^:@/]*)(?::(?<password>[^@/]*))?@)?(?<rest>" + host + "(?:," + host + ")*/[^@/?]*(?:\\?.*)?)");
     // Of a wrong one the driver says that it can't connect, as it does of a server that is away.
     private static final List<PGProperty> chosen = List.of(PGProperty.SSL_MODE, PGProperty.GSS_ENC_MODE,
-        PGProperty.CHANNEL_BINDING, PGProperty.TARGET_SERVER_TYPE, PGProperty.AUTOSAVE);
+        PGProperty.CHANNEL_BINDING, PGProperty.TARGET_SERVER_TYPE, PGProperty.PROTOCOL_VERSION, PGProperty.AUTOSAVE);
+    private static final Set<PGProperty> exact = Set.of(PGProperty.CHANNEL_BINDING, PGProperty.TARGET_SERVER_TYPE); // to the case
 
     private Servers() {}
 
@@ -84,9 +85,10 @@ final class Servers {
             + " postgresql://USER:PASSWORD@HOST:PORT/DATABASE: a password's %, @ and / are written %25, %40, %2F");
         for (PGProperty setting : chosen) {
             String value = setting.getOrDefault(parsed);
-            if (value != null && Stream.of(setting.getChoices()).noneMatch(value::equalsIgnoreCase))
+            List<String> choices = setting == PGProperty.PROTOCOL_VERSION ? List.of("3", "3.0", "3.2") : List.of(setting.getChoices());
+            if (value != null && choices.stream().noneMatch(exact.contains(setting) ? value::equals : value::equalsIgnoreCase))
                 throw new IllegalArgumentException("DATABASE_URL: " + setting.getName() + " is one of "
-                    + String.join(", ", setting.getChoices()) + ", and not " + value);
+                    + String.join(", ", choices) + ", and not " + value);
         }
         for (String name : List.of("user", "password")) {
             String part = read.group(name);
