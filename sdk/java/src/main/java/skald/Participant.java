@@ -34,7 +34,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.postgresql.PGConnection;
 import sun.misc.Signal;
-import sun.misc.SignalHandler;
 
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
  * and the message to the next step. docs/languages.md has an example. Set what differs, and add the steps, before connect() or run(). */
@@ -163,8 +162,11 @@ public final class Participant implements AutoCloseable {
         return "step.completed";
     }
 
+    /** By itself: to a container's first process, the default action of a signal does nothing. */
+    private static void halt(Signal second) { Runtime.getRuntime().halt(128 + second.getNumber()); }
+
     private void stop(Signal signal) {
-        for (Signal each : signals) Signal.handle(each, SignalHandler.SIG_DFL); // a second one ends the process: a step may hang
+        for (Signal each : signals) Signal.handle(each, Participant::halt); // a step may hang
         log.log(Level.INFO, "SIG{0}: {1} waits for the steps under way; a second signal ends it at once", signal.getName(), service);
         stopped.complete(null);
     }
