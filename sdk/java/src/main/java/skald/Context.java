@@ -26,6 +26,7 @@ import org.postgresql.PGStatement;
 /** What a step can use while it runs. It must not be kept: once the step has ended, it refuses. */
 public final class Context {
     volatile Connection connection; // null: the step has ended
+    volatile boolean isOver; // it has ended Skald's transaction, or tried to, and was told so there
     JsonNode row = MissingNode.getInstance(); // what skald.take() said
     final Map<String, JsonNode> changes = new LinkedHashMap<>();
 
@@ -66,6 +67,7 @@ public final class Context {
                 calls.incrementAndGet(); // from here on
                 return made;
             } catch (InvocationTargetException thrown) {
+                if (Participant.stateOf(thrown.getCause()).equals("2D000")) isOver = true;
                 throw thrown.getCause();
             } finally {
                 calls.decrementAndGet();

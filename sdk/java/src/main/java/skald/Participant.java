@@ -116,26 +116,28 @@ public final class Participant implements AutoCloseable {
                 return event;
             } catch (Throwable thrown) {
                 Throwable error = withText(thrown);
+                ctx.isOver |= ctx.connection == null; // done() said it
                 ctx.connection = null;
                 boolean isLost = !givenBack(connection, ctx.isKept()), isTaken = ctx.row.hasNonNull("taken");
                 String state = stateOf(error);
                 if (error instanceof InDoubt doubt) throw doubt;
                 boolean isPassing = contention.contains(state) && ++contended < contendedMax
                     || isLost && ++lost < lostMax && System.nanoTime() - began < idleMax;
-                if (isTaken && !isPassing) return end(message, ctx.taken(), error, state);
+                if (isTaken && !isPassing) return end(message, ctx, error);
                 if (!isPassing || stopped.isDone()) throw error instanceof SQLException refused ? refused : new SQLException(error);
                 pause(5 * (1 << Math.min(contended + lost, 5)));
             }
         }
     }
 
-    private String end(Delivery message, String taken, Throwable error, String state) throws SQLException {
+    private String end(Delivery message, Context ctx, Throwable error) throws SQLException {
         String call = error instanceof Reject ? "reject(?)" : error instanceof Malformed ? "give_up('malformed', ?)"
-            : error instanceof Snooze ? "snooze(?::interval)" : state.equals("2D000") ? "give_up('transaction_ended', ?)" : "fail(?)";
+            : error instanceof Snooze ? "snooze(?::interval)"
+            : ctx.isOver && stateOf(error).equals("2D000") ? "give_up('transaction_ended', ?)" : "fail(?)";
         boolean isFault = call.startsWith("fail");
         String id = message.getProperties().getMessageId(), why = text(utf8(isFault ? error.toString() : error.getMessage()));
         if (isFault) log.log(Level.WARNING, line(id + " failed"), Text.Said.of(error));
-        String event = one("SELECT skald." + call.replace("(", "(?::jsonb, ?, "), taken, message.getBody(), why);
+        String event = one("SELECT skald." + call.replace("(", "(?::jsonb, ?, "), ctx.taken(), message.getBody(), why);
         if (event.endsWith(".parked")) log.log(Level.ERROR, line(event + " of " + id + ": " + why));
         return event;
     }
@@ -350,7 +352,7 @@ public final class Participant implements AutoCloseable {
         return made;
     }
 
-    private static String stateOf(Throwable error) {
+    static String stateOf(Throwable error) {
         return error == null ? "" : error instanceof SQLException sql ? String.valueOf(sql.getSQLState()) : stateOf(error.getCause());
     }
 

@@ -162,6 +162,26 @@ class ParticipantTest extends Shop {
     }
 
     @Test
+    void onlyTheEndOfSkaldsOwnTransactionParksAStep() throws Exception {
+        Work<Order> anothers = (ctx, order) -> {
+            try (Connection archive = connected(url); var begun = archive.createStatement()) {
+                archive.setAutoCommit(false);
+                begun.execute("DO $$ BEGIN COMMIT; END $$");
+            }
+        };
+        acts.addAll(List.of(anothers, (ctx, order) -> {
+            assertThrows(SQLException.class, () -> ctx.update("SELECT 1/0"));
+            anothers.run(ctx, order);
+        }, statement("DO $$ BEGIN COMMIT; END $$"), (ctx, order) -> {
+            ctx.connection().commit();
+            ctx.publish("mail", "late", 1, "keep");
+        }, statement("ROLLBACK AND CHAIN")));
+        assertEquals("step.failed step.failed step.parked step.parked step.parked",
+            events(charge, charge("a"), charge("b"), charge("c"), charge("d")));
+        assertEquals("transaction_ended 3", one("SELECT min(reason) || ' ' || count(*) FROM skald.parked"));
+    }
+
+    @Test
     void aLostConnectionAndADeadlockAreNoAttempt() throws Exception {
         Work<Order> deadlock = statement("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$");
         acts.addAll(List.of(deadlock, deadlock, deadlock, deadlock, (ctx, order) -> {
