@@ -20,6 +20,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.postgresql.PGStatement;
 
@@ -37,6 +38,8 @@ public final class Context {
     private final class Lent implements InvocationHandler {
         private static final List<Class<?>> types = List.of(CallableStatement.class, PreparedStatement.class, Statement.class, ResultSet.class,
             DatabaseMetaData.class, Array.class, Blob.class, Clob.class); // those that can write, or that give what can
+        // Of these, what comes of them can't refuse, or stays with the connection.
+        private static final Set<String> isPast = Set.of("unwrap", "setBinaryStream", "setAsciiStream", "setCharacterStream", "setNetworkTimeout");
         private final Object real;
 
         private Lent(Object real) { this.real = real; }
@@ -63,7 +66,7 @@ public final class Context {
                 open();
                 for (int i = 0; values != null && i < values.length; ++i) values[i] = realOf(values[i]);
                 Object made = method.invoke(real, values);
-                if (!method.getName().equals("unwrap")) return of(made);
+                if (!isPast.contains(method.getName())) return of(made);
                 calls.incrementAndGet(); // from here on
                 return made;
             } catch (InvocationTargetException thrown) {
@@ -111,7 +114,10 @@ public final class Context {
     }
 
     /** Changes one member of the data that goes on. All others go on as they came, also those that the step's type does not have. */
-    public void set(String member, Object value) { changes.put(member, Data.json.valueToTree(value)); }
+    public void set(String member, Object value) {
+        open();
+        changes.put(member, Data.json.valueToTree(value));
+    }
 
     /** Sends a message of your own if the step commits, at least once. ifUnrouted: `keep` until a queue is bound, or `drop`. */
     public void publish(String destination, String type, Object body, String ifUnrouted) throws Exception {

@@ -353,7 +353,9 @@ public final class Participant implements AutoCloseable {
     }
 
     static String stateOf(Throwable error) {
-        return error == null ? "" : error instanceof SQLException sql ? String.valueOf(sql.getSQLState()) : stateOf(error.getCause());
+        for (int depth = 0; error != null && depth < 100; ++depth, error = error.getCause()) // a cause's cause may be itself
+            if (error instanceof SQLException sql) return String.valueOf(sql.getSQLState());
+        return "";
     }
 
     /** What was thrown; or, where it can't be made text, an error that says so. */

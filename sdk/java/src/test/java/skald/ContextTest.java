@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.io.OutputStream;
 import java.io.StringReader;
 import java.lang.reflect.Proxy;
 import java.sql.Array;
@@ -87,7 +88,10 @@ class ContextTest extends Shop {
         acts.add((ctx, order) -> {});
         acts.add(thrown(new Reject("no money")));
         events(charge, charge("b"));
-        for (Context late : ran) assertThrows(NullPointerException.class, () -> late.update("UPDATE wallet SET cents = 0"));
+        for (Context late : ran) {
+            assertThrows(NullPointerException.class, () -> late.update("UPDATE wallet SET cents = 0"));
+            assertThrows(NullPointerException.class, () -> late.set("cents", 0));
+        }
         Connection[] kept = {null};
         acts.add((ctx, order) -> kept[0] = ctx.connection());
         events(charge("c"));
@@ -204,6 +208,26 @@ class ContextTest extends Shop {
         acts.add((ctx, order) -> assertThrows(SQLException.class,
             () -> kept[0].copyIn("COPY wallet FROM stdin", new StringReader("5\n"))));
         assertEquals("step.rejected step.completed 90", events(charge("a"), charge) + " " + cents());
+    }
+
+    @Test
+    void aLimitThatAStepSetsAndAStreamThatItKeepsAreNotTheNextOnes() throws Exception {
+        execute("CREATE TABLE IF NOT EXISTS document (data oid)");
+        OutputStream[] kept = {null};
+        acts.add((ctx, order) -> {
+            ctx.connection().setNetworkTimeout(Runnable::run, 0);
+            ctx.update("INSERT INTO document VALUES (lo_create(0))");
+            ResultSet rows = ctx.connection().createStatement().executeQuery("SELECT data FROM document");
+            rows.next();
+            kept[0] = rows.getBlob(1).setBinaryStream(1);
+            kept[0].write(1);
+        });
+        acts.add((ctx, order) -> {
+            assertTrue(ctx.connection().getNetworkTimeout() > 0);
+            assertThrows(IOException.class, () -> kept[0].close());
+        });
+        assertEquals("step.completed step.completed 80", events(charge("a"), charge) + " " + cents());
+        execute("DROP TABLE document");
     }
 
     @Test

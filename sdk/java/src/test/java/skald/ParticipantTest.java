@@ -222,7 +222,8 @@ class ParticipantTest extends Shop {
             @Override public String getMessage() { throw new IllegalStateException("none"); }
         })));
         assertEquals("step.failed step.failed", events(charge, charge("b")));
-        assertEquals("100 2", cents() + one("SELECT ' ' || count(*) FROM skald.idempotency WHERE error LIKE '%be made text'"));
+        assertEquals("100 1 1", cents() + one("SELECT ' ' || count(*) FILTER (WHERE error LIKE '%be made text') || ' '"
+            + " || count(*) FILTER (WHERE error LIKE '%: circle%') FROM skald.idempotency"));
     }
 
     /** A connection on which a thread of the step writes with what it was lent before done(), and behind it with a statement that it had made. */
