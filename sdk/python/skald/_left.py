@@ -1,4 +1,4 @@
-"""What becomes of a connection on which a step or a handler has left a stream, a COPY or a statement."""
+"""What becomes of a connection on which a step or a handler has left a stream, a COPY, a pipeline or a statement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Callable
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from ._commit import cut
 
@@ -16,7 +16,7 @@ LEFT_MAX = 5.0  # seconds that a statement may still take for which nobody waits
 CUT_MAX = 1.0  # that who waits for its answer may take to notice that it is cut: psycopg reads on in memory that finish() frees
 
 
-STREAM = "a stream or COPY was left open, or a long statement not waited for: close it, or await it, before the step or handler ends"
+STREAM = "a stream, COPY or pipeline was left open, or a long statement not waited for: close it, or await it, before the step or handler ends"
 SAVEPOINT = ("a `with connection.transaction()` has not ended: end it before the step or handler ends, and in FastAPI one that a dependency yields "
              'in by Depends(..., scope="function"), before the response')
 
@@ -60,7 +60,7 @@ async def _free(connection: psycopg.AsyncConnection[Any], seconds: float) -> Non
 
 
 def _left(connection: psycopg.BaseConnection[Any], is_locked: bool) -> str:
-    if is_locked or connection.info.transaction_status is TransactionStatus.ACTIVE:
+    if is_locked or connection.info.transaction_status is TransactionStatus.ACTIVE or connection.info.pipeline_status is not PipelineStatus.OFF:
         return STREAM
     return "" if connection._num_transactions == 1 or connection.closed else SAVEPOINT  # Skald's own
 

@@ -19,16 +19,19 @@ from skald.http import RequestContext
 
 
 @pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
-@pytest.mark.parametrize("is_copy", [False, True])
-def test_what_a_handler_leaves_open_is_rolled_back_and_keeps_nobody(shop: Shop, monkeypatch: pytest.MonkeyPatch, is_copy: bool) -> None:
+@pytest.mark.parametrize("leaves", ["stream", "copy", "pipeline"])
+def test_what_a_handler_leaves_open_is_rolled_back_and_keeps_nobody(shop: Shop, monkeypatch: pytest.MonkeyPatch, leaves: str) -> None:
     left: list[Any] = []
     leave = asyncio.Event()
 
     async def act(ctx: RequestContext, order: Order) -> Response:
         await shop.note(ctx, order)
         cursor = ctx.connection.cursor()
-        if is_copy:
+        if leaves == "copy":
             left.append(cursor.copy("COPY note FROM STDIN"))
+            await left[-1].__aenter__()
+        elif leaves == "pipeline":
+            left.append(ctx.connection.pipeline())
             await left[-1].__aenter__()
         else:
             left.append(cursor.stream("SELECT generate_series(1, 100000)"))

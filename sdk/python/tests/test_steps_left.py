@@ -30,6 +30,11 @@ def leave_mistaken_copy(ctx: skald.Context, order: Any) -> None:
         ctx.sql("COPY wallet FROM STDIN")
 
 
+def leave_pipeline(ctx: skald.Context, order: Any) -> None:
+    LEFT.append(ctx.connection.pipeline())
+    LEFT[-1].__enter__()
+
+
 def leave_savepoint(ctx: skald.Context, order: Any) -> None:
     LEFT.append(rows(ctx))
     next(LEFT[-1])
@@ -40,7 +45,7 @@ def rows(ctx: skald.Context) -> Iterator[Any]:
         yield from ctx.sql("SELECT generate_series(1, 5)")
 
 
-@pytest.mark.parametrize("leave", [leave_stream, leave_copy, leave_mistaken_copy, leave_savepoint])
+@pytest.mark.parametrize("leave", [leave_stream, leave_copy, leave_mistaken_copy, leave_pipeline, leave_savepoint])
 def test_what_a_step_leaves_open_is_its_fault_and_keeps_nobody(shop: Shop, monkeypatch: pytest.MonkeyPatch, leave: Any) -> None:
     def raises(error: Exception) -> Any:
         def act(ctx: skald.Context, order: Any) -> None:
