@@ -4,10 +4,11 @@ import { lines } from "./log.js";
 
 /** `unsent`: what has failed before it was sent, of which the transaction does not know. `failed`: what has ended the transaction, and no
  * savepoint has undone. `met`: the last one of these, undone or not. `over`: it was one of 2D000, by who has ended the transaction or tried to.
- * `heard`: ends what was made to listen to the client. `lost`: the connection was, or why. `left`: it is given up, because of left.ts. */
+ * `heard`: ends what was made to listen to the client. `lost`: the connection was, or why. `left`: it is given up, because of left.ts.
+ * `pid`: the server's, behind a pooler too. */
 export interface Loan {
   ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError; met?: pg.DatabaseError; over?: boolean; heard?: (() => unknown)[];
-  lost?: unknown; left?: boolean;
+  lost?: unknown; left?: boolean; pid?: number;
 }
 
 class TooLate extends Error {}

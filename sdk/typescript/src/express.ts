@@ -66,7 +66,7 @@ export interface Guard {
 
 interface State extends Loan { raised?: unknown; asked?: boolean; cut?: unknown }
 type Failed = (why: unknown, status?: number) => void;
-interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
+interface Claimed { pool: pg.Pool; client: pg.PoolClient; taken: string; context: RequestContext; state: State }
 
 const triesMax = 3, waitMax = 30;
 const elsewhere = new Set([307, 308]); // the same request, with the same key, to another target
@@ -152,14 +152,15 @@ async function claimed(
     let client: pg.PoolClient | undefined;
     try {
       client = await pool.connect();
-      client.on("error", (why) => (state.lost ??= why));
+      client.on("error", (why) => (state.left || (state.lost ??= why)));
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
       const { rows: [row] } = await client.query(`SELECT *, taken::text AS token, headers::text AS pairs,
-        set_config('default_transaction_read_only', NULL, true) AS fenced FROM skald.take_request($1, $2, $3, $4, $5)`,
+        set_config('default_transaction_read_only', NULL, true) AS fenced, pg_backend_pid() AS pid FROM skald.take_request($1, $2, $3, $4, $5)`,
         [scope, keys, req.method, target, body]);
       // By an operator, who means this session too, although it says READ WRITE.
       if (row.fenced === "on") throw (state.lost = new Error("the database has become read-only"));
-      if (row.verdict === "run") return { client, taken: row.token, state, context: contextOf(client, scope, row.key, row.token, state) };
+      state.pid = row.pid;
+      if (row.verdict === "run") return { pool, client, taken: row.token, state, context: contextOf(client, scope, row.key, row.token, state) };
       await commit(client, "guard");
       release(client, false);
       return { status: row.status_code, type: row.content_type, headers: JSON.parse(row.pairs), body: row.response, problem: row.problem };
@@ -228,7 +229,7 @@ async function rolledBack(by: Claimed): Promise<boolean> {
 
 async function finished(by: Claimed, answer: Made, failed: Failed, again: () => Promise<Claimed | Made>): Promise<Made> {
   const { context, state } = by;
-  await lookForLeft(by.client, state, Boolean(state.raised));
+  await lookForLeft(by.pool, by.client, state, Boolean(state.raised));
   const lost = (made: Made, why: unknown): Made => (failed(why, 503), made);
   const { status } = answer, isNobodys = !state.asked && status >= 400; // of no route, or of middleware: tomorrow it may be another
   if (isNobodys || status >= 500 || state.raised || context.leavesNothing || elsewhere.has(status) || (passing.has(status) && !context.isFinal)) {

@@ -181,7 +181,7 @@ export class Participant {
 
   private async inTransaction(held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
     const client = await this.pool.connect();
-    const lose = (): boolean => (held.lost = true); // its queries fail too, and say so
+    const lose = (): unknown => (held.lost ||= !held.left); // its queries fail too, and say so
     client.on("error", lose);
     try {
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
@@ -201,7 +201,7 @@ export class Participant {
 
   private async deliver(client: pg.PoolClient, message: Message, held: Held): Promise<string> {
     const { rows: [row] } = await client.query(
-      `SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text
+      `SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text, pg_backend_pid() AS pid
          FROM skald.take($1, $2, $3, $4, $5, $6, $7)`,
       [text(message.type), JSON.stringify(headersOf(message.headers)), message.body, this.said(), text(message.messageId ?? ""),
         text(message.contentType ?? "application/json"), message.givenUp ?? false]);
@@ -210,6 +210,7 @@ export class Participant {
       return row.event;
     }
     const taken: string = (held.taken = row.taken);
+    held.pid = row.pid;
     held.since = Date.now();
     const step = this.steps.get(`${row.definition}/${row.step}`)!;
     const ctx: Context = {
@@ -224,7 +225,8 @@ export class Participant {
     const received = message.body.toString("utf8").replace(/^\uFEFF/, "");
     const newer = step.upcast && row.version < Number(step.said["version"] ?? 1) ? step.said["version"] : null;
     const read = (): unknown => (newer === null ? JSON.parse(received) : step.upcast!(JSON.parse(received), row.version));
-    const given = read(), data = (await ended(client, held, () => (row.is_compensation ? step.compensate! : step.execute)(ctx, given))) ?? given;
+    const given = read(), work = row.is_compensation ? step.compensate! : step.execute;
+    const data = (await ended(this.pool, client, held, () => work(ctx, given))) ?? given;
     // What has not changed goes on as it came, to the byte and the version.
     const changed = !isDeepStrictEqual(data, read());
     if (changed) refuseLostDigits(received);
