@@ -129,7 +129,10 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     kept.giveBack();
     throw error;
   }
-  if (!answer) release(met.client, true); // a statement may still be under way
+  if (!answer) {
+    await lookForLeft(pool, met.client, state, true); // a statement may still be under way
+    await rolledBack(met);
+  }
   const sent = answer ? await finished(met, answer, failed, () => claim(() => undefined)) : tooSlow();
   kept.giveBack();
   try {

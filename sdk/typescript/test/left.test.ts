@@ -4,12 +4,13 @@ import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
-import express, { type ErrorRequestHandler } from "express";
+import express, { type ErrorRequestHandler, type RequestHandler } from "express";
 import pg from "pg";
 import { guard } from "../src/express.js";
 import { Participant, Reject, type Context } from "../src/index.js";
 import { OwnDatabase } from "./database.js";
 import { message } from "./message.js";
+import { close, listening, send } from "./server.js";
 
 /** As pg-cursor and pg-copy-streams are made, of which the one waits for who reads on and the other for who writes. */
 class Submitted extends EventEmitter {
@@ -57,6 +58,7 @@ before(async () => {
 });
 
 after(async () => {
+  await close();
   await c.end();
   await database.drop();
 });
@@ -123,4 +125,19 @@ test("what a handler leaves open is a 500, a refusal stays one, and no other req
     server.closeAllConnections();
     await guarded.close();
   }
+});
+
+test("a handler that was too slow keeps nothing, also amid a statement", async () => {
+  await c.query("TRUNCATE note");
+  const all = async (handlerMs: number, work: RequestHandler): Promise<number[]> => {
+    const kinds = Object.keys(leave), guarded = guard({ databaseUrl: url, connections: kinds.length, handlerMs });
+    const shop = await listening(express().use(guarded).post("/:left", work), guarded);
+    return Promise.all(kinds.map(async (left) => (await send(shop, `slow-${left}`, {}, "", `/${left}`)).status));
+  };
+  assert.deepEqual(await all(500, async (req) => {
+    await req.skald!.sql("INSERT INTO note VALUES ('x')");
+    await leave[String(req.params["left"])]!(req.skald!.client);
+  }), Object.keys(leave).map(() => 503));
+  assert.deepEqual([await open(), (await c.query("SELECT * FROM note")).rowCount], [0, 0]);
+  assert.deepEqual(await all(30_000, (_, res) => void res.status(201).end()), Object.keys(leave).map(() => 201));
 });
