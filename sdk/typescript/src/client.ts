@@ -24,12 +24,20 @@ function note(error: unknown, loan: Loan): void {
 // Where a statement has failed, none but ROLLBACK succeeds.
 const succeeded = (loan: Loan): void => void delete loan.failed;
 
-/** Its failure is noted; and so what only passes that on, as its then() does, need not be awaited either. */
+/** Its failure is noted; and so what only passes that on, as its then() and finally() do, need not be awaited either. */
 class Noted<T> extends Promise<T> {
   override then<A = T, B = never>(
     done?: ((made: T) => A | PromiseLike<A>) | null, failed?: ((error: any) => B | PromiseLike<B>) | null): Promise<A | B> {
     const next = super.then(done, failed);
     if (!failed) super.then(undefined, () => next.catch(() => undefined));
+    return next;
+  }
+
+  override finally(done?: (() => void) | null): Promise<T> {
+    const next: Promise<T> = super.finally(typeof done !== "function" ? done : async () => {
+      await done(); // what that throws is its own
+      next.catch(() => undefined);
+    });
     return next;
   }
 }
