@@ -2,6 +2,7 @@
 // with the record that it ran and the message to the next step. docs/languages.md has an example.
 import amqp from "amqplib";
 import pg from "pg";
+import { constants } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
@@ -243,8 +244,8 @@ export class Participant {
     if (!isUrl(url, /^amqps?:/)) throw new Error(`AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: ${escapes}`);
     const signals = ["SIGTERM", "SIGINT"] as const;
     const stopped = new Promise<void>((resolve) => {
-      const stop = (name: string): void => {
-        for (const each of signals) process.removeListener(each, stop); // a second one ends the process: a step may hang
+      const stop = (name: NodeJS.Signals): void => {
+        if (this.stopping) process.exit(128 + constants.signals[name]); // a step may hang, and PID 1 ignores what has no listener
         this.log(`${name}: ${this.service} waits for the steps under way; a second signal ends it at once`);
         this.stopping = true;
         resolve();

@@ -37,7 +37,6 @@ export async function participant(url: string) {
     },
     kill: () => void running.kill("SIGKILL"),
     stop: (name: NodeJS.Signals = "SIGTERM") => void running.kill(name),
-    endedBy: () => running.signalCode,
     close: () => broker.close(),
     cameBack: async () => { // how often, by message
       const all = new Map<string, number>();
