@@ -1,14 +1,15 @@
 import type { EventEmitter } from "node:events";
+import { Stream } from "node:stream";
 import pg from "pg";
 import { lines } from "./log.js";
 
 /** `unsent`: what has failed before it was sent, of which the transaction does not know. `failed`: what has ended the transaction, and no
  * savepoint has undone. `met`: the last one of these, undone or not. `over`: it was one of 2D000, by who has ended the transaction or tried to.
  * `heard`: ends what was made to listen to the client. `lost`: the connection was, or why. `left`: it is given up, because of left.ts.
- * `pid`: the server's, behind a pooler too. */
+ * `pid`: the server's, behind a pooler too. `unheard`: ends a step or handler that waits for a stream whose error nobody hears. */
 export interface Loan {
   ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError; met?: pg.DatabaseError; over?: boolean; heard?: (() => unknown)[];
-  lost?: unknown; left?: boolean; pid?: number;
+  lost?: unknown; left?: boolean; pid?: number; unheard?: (error: unknown) => void;
 }
 
 class TooLate extends Error {}
@@ -49,11 +50,21 @@ export function quiet<T>(made: Promise<T>, loan: Loan): Promise<T> {
   return noted;
 }
 
-/** Likewise for what is submitted, as cursors and COPY are: its error is an event, of which another may know. */
-function hear(submitted: Submitted, loan: Loan): void {
-  submitted.on?.("error", (error) => {
-    if (error instanceof pg.DatabaseError || submitted.listenerCount("error") === 1) note(error, loan);
+/** Likewise for what is submitted, as cursors and COPY are: its error is an event. Where nobody else hears it, it would be waited for in vain. */
+function submitted(client: pg.PoolClient, one: Submitted, loan: Loan, call: () => unknown): unknown {
+  one.on?.("error", (error) => {
+    const isUnheard = one.listenerCount("error") === 1;
+    if (error instanceof pg.DatabaseError || isUnheard) note(error, loan);
+    if (isUnheard && one instanceof Stream) loan.unheard?.(error); // a cursor's read() has it too
   });
+  // The time that pg gives to a query would go on behind its end, keep the process until then, and keep the event of its error.
+  const limits = (client as any).connectionParameters, { query_timeout } = limits;
+  limits.query_timeout = false;
+  try {
+    return call();
+  } finally {
+    limits.query_timeout = query_timeout;
+  }
 }
 type Submitted = Pick<EventEmitter, "listenerCount"> & { on?: EventEmitter["on"] };
 
@@ -78,8 +89,8 @@ export function lent(client: pg.PoolClient, loan: Loan, tooLate: string): pg.Poo
       if (loan.ended) throw new TooLate(tooLate);
       const noted = (one: unknown): unknown => (name !== "query" || typeof one !== "function" ? one
         : (error: unknown, ...more: unknown[]) => (error ? note(error, loan) : succeeded(loan), one(error, ...more)));
-      if (name === "query" && typeof (given[0] as any)?.submit === "function") hear(given[0] as Submitted, loan);
-      const made = value.apply(of, given.map(noted));
+      const call = (): unknown => value.apply(of, given.map(noted));
+      const made = name === "query" && typeof (given[0] as any)?.submit === "function" ? submitted(client, given[0] as Submitted, loan, call) : call();
       if (hearing.has(name)) (loan.heard ??= []).push(() => client.removeListener(given[0] as "notice", given[1] as () => void));
       return made === of ? own : made instanceof Promise ? quiet(made, loan) : made;
     };

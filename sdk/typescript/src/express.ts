@@ -218,6 +218,7 @@ async function handled(
     state.ended = true;
     resolve(undefined);
   }, most)));
+  state.unheard = next;
   next();
   return Promise.race([kept.made, late]).finally(() => clearTimeout(timer));
 }

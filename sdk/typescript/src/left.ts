@@ -27,8 +27,9 @@ export async function lookForLeft(pool: pg.Pool, client: pg.PoolClient, loan: Lo
 /** What a step makes, once the connection is free for what Skald writes. */
 export async function ended<Made>(pool: pg.Pool, client: pg.PoolClient, loan: Loan, work: () => Promise<Made>): Promise<Made> {
   let hasThrown = true;
+  const unheard = new Promise<never>((_, reject) => (loan.unheard = reject));
   try {
-    const made = await work();
+    const made = await Promise.race([work(), unheard]);
     hasThrown = false;
     return made;
   } finally {

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import type { AddressInfo } from "node:net";
+import { PassThrough, Readable } from "node:stream";
 import { after, before, test } from "node:test";
 import express, { type ErrorRequestHandler, type RequestHandler } from "express";
 import pg from "pg";
@@ -21,11 +22,7 @@ class Submitted extends EventEmitter {
   handleCommandComplete(): void { return undefined; }
   handleCopyInResponse(): void { this.emit("open"); }
   handleReadyForQuery(): void { return undefined; }
-  handleError(error: Error): void {
-    this.callback(); // which ends pg's timer
-    this.emit("error", error); // which ends the process if nobody listens
-  }
-  callback(): void { return undefined; }
+  handleError(error: Error): void { this.emit("error", error); } // which ends the process if nobody listens
 }
 class Cursor extends Submitted {
   submit(connection: any): void {
@@ -38,6 +35,15 @@ class Cursor extends Submitted {
 class Copy extends Submitted {
   submit(connection: any): void { connection.query("COPY note FROM STDIN"); }
 }
+
+/** As pg-query-stream is made. */
+class Stream extends Readable {
+  override _read(): void { return undefined; }
+  submit(connection: any): void { connection.query("SELECT 1/0"); }
+  handleReadyForQuery(): void { return undefined; }
+  handleError(error: Error): void { this.destroy(error); }
+}
+const waitFor = (stream: Stream): Promise<unknown> => once(stream.pipe(new PassThrough()), "finish");
 
 const database = new OwnDatabase(), { url } = database;
 const leave: Record<string, (client: pg.ClientBase) => unknown> = {
@@ -140,4 +146,23 @@ test("a handler that was too slow keeps nothing, also amid a statement", async (
   }), Object.keys(leave).map(() => 503));
   assert.deepEqual([await open(), (await c.query("SELECT * FROM note")).rowCount], [0, 0]);
   assert.deepEqual(await all(30_000, (_, res) => void res.status(201).end()), Object.keys(leave).map(() => 201));
+});
+
+test("a stream whose error nobody hears fails who waits for it", async () => {
+  const said: string[] = [];
+  const shop = new Participant("payments", { databaseUrl: url, log: (line) => said.push(line) })
+    .retriable("order", "pay-out", async (ctx: Context) => {
+      const stream = ctx.client.query(new Stream());
+      assert.ok(!("callback" in stream)); // of pg's, for a timer that would go on behind the stream's end
+      await waitFor(stream);
+    }, { first_ms: 0 });
+  assert.equal(await shop.process(message("pay-out", 4, { key: "unheard" })), "step.failed");
+  assert.match(said.join(), /division by zero/);
+  await shop.pool.end();
+  const guarded = guard({ databaseUrl: url, connections: 1 });
+  const server = await listening(express().set("env", "test").use(guarded).post("/", async ({ skald }, res) => {
+    await waitFor(skald!.client.query(new Stream()));
+    res.status(201).end();
+  }), guarded);
+  assert.equal((await send(server, "unheard")).status, 500);
 });
