@@ -84,6 +84,7 @@ const silence = "; the connection was lost after more than 30 s in the step, whi
 const contention = new Set(["40001", "40P01", "55P03"]);
 
 class WrongDatabase extends Error {}
+class Stopping extends Error {}
 interface Held extends Loan { taken?: string; since?: number }
 
 export class Participant {
@@ -201,6 +202,7 @@ export class Participant {
   }
 
   private async deliver(client: pg.PoolClient, message: Message, held: Held): Promise<string> {
+    if (this.stopping) throw new Stopping(); // it has waited for a lane
     const { rows: [row] } = await client.query(
       `SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text, pg_backend_pid() AS pid
          FROM skald.take($1, $2, $3, $4, $5, $6, $7)`,
@@ -272,6 +274,7 @@ export class Participant {
     for (let tries = 0; !isOver(); ++tries) { // one is about a second
       const failed = await this.process(message).then(() => undefined, (error) => error ?? "?");
       if (failed === undefined) return true;
+      if (failed instanceof Stopping) return false;
       if (tries % 100 === 0) this.log(line(`${message.messageId} is kept until the database takes it: ${reason(failed)}`));
       await sleep(Math.random() * 2000);
     }

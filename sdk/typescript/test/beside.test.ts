@@ -88,6 +88,25 @@ test("a process that ends by what a step did not await names it, and it comes ag
   await p.close();
 });
 
+test("what waits for a lane does not begin after the signal", async () => {
+  await c.query("CREATE TABLE gate ()");
+  const p = await participant(url);
+  p.start("lanes: 2");
+  p.send("first"); // which is alone
+  await waitFor(async () => (await c.query("SELECT FROM wallet WHERE cents < 100")).rowCount === 1);
+  for (let n = 0; n < 4; ++n) p.send(`waits-${n}`);
+  const begun = (): number => p.said().split("begins").length - 1;
+  await waitFor(async () => begun() === 2 && (await p.queue()).messageCount === 0);
+  const ended = p.exitCode();
+  p.stop();
+  await waitFor(async () => p.said().includes("SIGTERM: payments waits for the steps under way"));
+  await c.query("INSERT INTO gate DEFAULT VALUES");
+  assert.equal(await ended, 0);
+  assert.deepEqual([begun(), p.said().includes("is kept until")], [2, false]);
+  await waitFor(async () => (await p.queue()).messageCount >= 2); // what was not acked is back
+  await p.close();
+});
+
 test("a second signal ends a process whose step hangs", async () => {
   const p = await participant(url);
   p.start();

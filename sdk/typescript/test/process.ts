@@ -28,6 +28,10 @@ export async function participant(url: string) {
         import { Participant } from ${JSON.stringify(fileURLToPath(new URL("../src/index.js", import.meta.url)))};
         await new Participant("payments", { ${more} }).retriable("order", "pay-out",
           async (ctx) => {
+            if (ctx.saga.startsWith("waits")) {
+              console.error("begins");
+              while (!(await ctx.sql("SELECT FROM gate")).rowCount);
+            }
             await ctx.sql("UPDATE wallet SET cents = cents - 1");
             if (ctx.saga === "kills") process.exit(3);
             if (ctx.saga === "hangs") await new Promise(() => undefined);
