@@ -15,7 +15,7 @@ import (
 var errInDoubt = errors.New("committed, but possibly not durably")
 
 func (p *Participant) noticed(connection *pgconn.PgConn, said *pgconn.Notice) {
-	if said.Code == "01000" {
+	if said.Code == "01000" && said.Routine != "exec_stmt_raise" { // a RAISE is a deferred trigger's
 		p.warned.Store(connection, said.Message)
 	}
 }

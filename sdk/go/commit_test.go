@@ -62,3 +62,12 @@ func TestACommitThatWasMadeToStopWaitingForAStandbyIsNotBelieved(t *testing.T) {
 	s.same("events", s.events(charge, rejected), "step.duplicate step.duplicate")
 	s.same("cents", s.cents(), "90")
 }
+
+func TestACommitInWhichADeferredTriggerWarnsIsBelieved(t *testing.T) {
+	s := open(t)
+	if _, err := db.Exec(ctx, `CREATE OR REPLACE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'low'; RETURN NULL; END $$;
+		CREATE CONSTRAINT TRIGGER warn AFTER UPDATE ON wallet DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION warn()`); err != nil {
+		t.Fatal(err)
+	}
+	s.same("events", s.events(charge), "step.completed")
+}

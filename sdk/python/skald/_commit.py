@@ -25,7 +25,7 @@ def watched(connection: Connection) -> Iterator[Connection]:
     warnings: list[str | None] = []
 
     def keep(said: Diagnostic) -> None:
-        if said.sqlstate == "01000":
+        if said.sqlstate == "01000" and said.source_function != "exec_stmt_raise":  # a RAISE is a deferred trigger's
             warnings.append(said.message_primary)
 
     connection.add_notice_handler(keep)

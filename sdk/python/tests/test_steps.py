@@ -17,7 +17,6 @@ import pytest
 from payments_shop import BODY, Shop, charge_message, message, shop, template, url  # noqa: F401
 from psycopg.rows import dict_row
 from psycopg.types.string import TextLoader
-from standby import AbsentStandby
 
 import skald
 
@@ -66,17 +65,6 @@ def test_older_data_is_brought_up_to_date_and_newer_data_waits(shop: Shop) -> No
     sent = shop.c.execute("SELECT payload, headers->>'x-saga-version' FROM skald.outbox WHERE type = 'next' ORDER BY id").fetchall()
     # What has not changed goes on as it came: an older process may be the next.
     assert sent == [(b"{ }", "2"), (b"{ }", "3"), (b'{"was":2.0}', "3")]
-
-
-def test_a_commit_that_was_made_to_stop_waiting_for_a_standby_is_not_believed(shop: Shop, url: str) -> None:  # noqa: F811
-    rejected = message("charge", 2, key="rejected")
-    with AbsentStandby(url) as standby:
-        shop.raises = [lambda ctx, order: None, skald.Reject("no money")]
-        for one in (charge_message, rejected, charge_message, rejected):  # and what is there of them is not, later
-            with pytest.raises(psycopg.OperationalError, match="possibly not durably"):
-                standby.cancelled(lambda: shop.participant.process(one))
-    assert [shop.participant.process(one) for one in (charge_message, rejected)] == ["step.duplicate"] * 2
-    assert (shop.cents, len(shop.ran)) == (90, 2)
 
 
 def test_a_rejection_undoes_what_was_written_and_compensates(shop: Shop) -> None:

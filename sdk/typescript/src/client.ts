@@ -106,7 +106,9 @@ export class InDoubt extends Error {}
 
 export async function commit(client: pg.PoolClient, whose: string): Promise<void> {
   const warnings: string[] = [];
-  const keep = ({ code, message }: { code?: string; message?: string }): void => { if (code === "01000") warnings.push(message ?? ""); };
+  const keep = ({ code, message, routine }: { code?: string; message?: string; routine?: string }): void => {
+    if (code === "01000" && routine !== "exec_stmt_raise") warnings.push(message ?? ""); // a RAISE is a deferred trigger's
+  };
   client.on("notice", keep);
   const { command } = await client.query("COMMIT").catch((error) => { // ROLLBACK, if a statement has failed since
     if (!(error instanceof pg.DatabaseError)) void (client as unknown as pg.Client).end(); // it says nothing, also to a ROLLBACK behind that

@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import pg from "pg";
-import { commit } from "../src/client.js";
 import { Malformed, Participant, Reject, Snooze, type Context } from "../src/index.js";
 import { OwnDatabase } from "./database.js";
 import { body, message } from "./message.js";
@@ -98,18 +97,6 @@ test("a COMMIT that was made to stop waiting for a standby is not believed", asy
       await assert.rejects(standby.cancelled(shop.process(one)), /possibly not durably/);
   });
   assert.deepEqual([await shop.process(charge), await shop.process(rejected), await cents()], ["step.duplicate", "step.duplicate", 90]);
-});
-
-test("a COMMIT that has no answer ends its connection, and nothing waits behind it", async () => {
-  const pool = new pg.Pool({ connectionString: url, query_timeout: 300 });
-  await AbsentStandby.during(url, async () => {
-    const client = await pool.connect();
-    await client.query("BEGIN; SELECT pg_logical_emit_message(true, 'test', '')");
-    await assert.rejects(commit(client, "step"), /timeout/);
-    await assert.rejects(client.query("ROLLBACK"), /closed/);
-    client.release(true);
-  });
-  await pool.end();
 });
 
 test("a rejection undoes what was written and compensates", async () => {

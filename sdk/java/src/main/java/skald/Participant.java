@@ -33,6 +33,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.postgresql.PGConnection;
+import org.postgresql.util.PSQLWarning;
 import sun.misc.Signal;
 
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
@@ -343,7 +344,10 @@ public final class Participant implements AutoCloseable {
 
     /** What the server has committed, if it has not stopped waiting for its standbys: a failover may lose that. */
     private static void believe(SQLWarning warning) throws InDoubt {
-        for (; warning != null; warning = warning.getNextWarning()) if ("01000".equals(warning.getSQLState())) throw new InDoubt(warning);
+        for (; warning != null; warning = warning.getNextWarning()) {
+            boolean isRaised = warning instanceof PSQLWarning said && "exec_stmt_raise".equals(said.getServerErrorMessage().getRoutine());
+            if ("01000".equals(warning.getSQLState()) && !isRaised) throw new InDoubt(warning); // a RAISE is a deferred trigger's
+        }
     }
 
     static PreparedStatement prepare(Connection connection, String sql, Object... values) throws SQLException {

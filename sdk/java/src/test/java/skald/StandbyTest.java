@@ -56,4 +56,11 @@ class StandbyTest extends Shop {
         assertEquals("step.duplicate step.duplicate", events(charge, rejected));
         assertEquals("90", cents());
     }
+
+    @Test
+    void aCommitInWhichADeferredTriggerWarnsIsBelieved() throws Exception {
+        execute("CREATE OR REPLACE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'low'; RETURN NULL; END $$;"
+            + " CREATE CONSTRAINT TRIGGER warn AFTER UPDATE ON wallet DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION warn()");
+        assertEquals("step.completed", events(charge));
+    }
 }
