@@ -614,6 +614,27 @@ BEGIN
                               CASE WHEN waits THEN floor(extract(epoch FROM deploy_wait) * 1000) ELSE 0 END);
 END $$;
 
+-- Refuses a transaction in which nothing can be taken, and sets in it what a session of the C++ has (queries/session.sql). A weaker
+-- synchronous_commit could lose a step whose delivery is acked; a statement whose client has gone ends within a second, and its claim with
+-- it; and the warning comes that a COMMIT has not waited for its standbys.
+CREATE FUNCTION skald.enter_transaction() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'take in a READ COMMITTED transaction: this one is %', upper(current_setting('transaction_isolation'))
+              USING ERRCODE = 'invalid_transaction_state';
+    END IF;
+    IF current_setting('skald.is_open', true) IN ('on', 'armed') THEN
+        RAISE EXCEPTION 'something else was taken in this transaction, and has not ended'
+              USING ERRCODE = 'invalid_transaction_state', HINT = 'End it with skald.done() or skald.respond(), or roll back.';
+    END IF;
+    PERFORM set_config('client_connection_check_interval', '1s', true),
+            CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN set_config('synchronous_commit', 'on', true) END,
+            CASE WHEN current_setting('client_min_messages') = 'error' THEN set_config('client_min_messages', 'warning', true) END;
+END $$;
+
 -- The claim of an envelope's step. COMMIT fails from here on, until what follows has been written (0003_open.sql).
 CREATE FUNCTION skald.claim_step(e skald.envelope, fingerprint bytea, wait_ms integer)
 RETURNS TABLE (ord integer, result text, attempts integer, held boolean, cause text, reason text)
@@ -622,17 +643,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     deadline text := skald.deadline_of(e);
-    ignored  text;
+    ignored  text := set_config('skald.is_open', 'on', true);
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'a delivery is taken in a READ COMMITTED transaction: this one is %', upper(current_setting('transaction_isolation'))
-              USING ERRCODE = 'invalid_transaction_state';
-    END IF;
-    IF current_setting('skald.is_open', true) IN ('on', 'armed') THEN
-        RAISE EXCEPTION 'another delivery was taken in this transaction, and has not ended'
-              USING ERRCODE = 'invalid_transaction_state', HINT = 'End it with skald.done(), or roll back.';
-    END IF;
-    ignored := set_config('skald.is_open', 'on', true);
     RETURN QUERY SELECT * FROM skald.claim(
         ARRAY[e.scope], ARRAY[e.key], ARRAY[skald.guarded_step(e)], ARRAY[fingerprint], ARRAY[e.attempt + e.snoozes],
         ARRAY[skald.is_past_pivot(e)], wait_ms, CASE WHEN deadline IS NOT NULL THEN ARRAY[deadline::timestamptz] END, ARRAY[e.home]);
@@ -676,6 +688,7 @@ BEGIN
     IF jsonb_typeof(headers) IS DISTINCT FROM 'object' OR body IS NULL THEN
         RAISE EXCEPTION 'take() needs the headers as a JSON object, and the body' USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    PERFORM skald.enter_transaction();
     verdict := 'ack';
     headers := headers - ARRAY['CC', 'BCC', 'x-death', 'x-delivery-count', 'x-acquired-count', 'x-opt-rabbitmq-delivery-time',
                                'x-first-death-exchange', 'x-first-death-queue', 'x-first-death-reason', 'x-last-death-exchange',
@@ -816,6 +829,7 @@ BEGIN
         RAISE EXCEPTION 'this is not the body that came with %', skald.guarded_step(e)
               USING ERRCODE = 'invalid_parameter_value', HINT = 'Pass the bytes that take() was given.';
     END IF;
+    PERFORM skald.enter_transaction();
     SELECT * INTO STRICT claim FROM skald.claim_step(e, print, 5000);
     at := clock_timestamp();
     f := skald.follow(e, taken->'step', claim.result, claim.attempts, claim.held, claim.cause, claim.reason, ended, own,

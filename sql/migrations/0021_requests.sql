@@ -67,14 +67,7 @@ DECLARE
     title  text;
     detail text;
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'a request is taken in a READ COMMITTED transaction: this one is %', upper(current_setting('transaction_isolation'))
-              USING ERRCODE = 'invalid_transaction_state';
-    END IF;
-    IF current_setting('skald.is_open', true) IN ('on', 'armed') THEN
-        RAISE EXCEPTION 'something else was taken in this transaction, and has not ended'
-              USING ERRCODE = 'invalid_transaction_state', HINT = 'End it with skald.done() or skald.respond(), or roll back.';
-    END IF;
+    PERFORM skald.enter_transaction();
     SELECT k.key, k.refusal INTO key, detail FROM skald.read_request_key(keys) AS k;
     verdict := 'respond';
     headers := '[]';

@@ -185,8 +185,7 @@ TEST_CASE("what is called wrongly says what to do")
     says("SELECT skald.take('charge', '[]', '{}', '{}')", "headers as a JSON object");
     says("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT skald.take('charge', " + std::string{charge} + ", '{}', '{}')",
          "this one is SERIALIZABLE");
-    says(taken_and("SELECT skald.take('charge', " + std::string{charge} + ", '{}', '{}')"),
-         "another delivery was taken");
+    says(taken_and("SELECT skald.take('charge', " + std::string{charge} + ", '{}', '{}')"), "something else was taken");
     says(taken_and("COMMIT"), "a step ran COMMIT itself");
     says(taken_and(std::string{"SELECT skald.done("} + it + ", 'no JSON')"), "done() needs the data");
     says(taken_and(std::string{"SELECT skald.done("} + it + ", 'false')"), "are an object, and what the step makes");
@@ -209,4 +208,30 @@ TEST_CASE("a rejection that can't be is a failed attempt of its own delivery")
     CHECK(db.one(then_rolled_back(db, "SELECT skald.reject($1, '{}', 'no')")) == "step.failed");
     CHECK(db.one("SELECT status || ': ' || error FROM skald.idempotency") ==
           "retrying: charge can't be rejected, its saga can only go forward: no");
+}
+
+TEST_CASE("a transaction in which something is taken is durable, whatever the session's settings are")
+{
+    database const db{this_service};
+    auto const taken = db.one(then_rolled_back(db, "SELECT $1"));
+    for (auto const& taking :
+         {"take('charge', " + std::string{charge} + ", '{}', " + steps + ")",
+          std::string{"take('skald.signal', '{}', '', '{}')"}, "fail('" + taken + "', '{}', 'broke')",
+          std::string{"take_request('', ARRAY['k'], 'POST', '/', '')"}}) {
+        CAPTURE(taking);
+        pqxx::connection c{db.url()};
+        pqxx::nontransaction tx{c};
+        auto const settings = [&] {
+            return tx
+                .exec("SELECT concat_ws(' ', current_setting('synchronous_commit'), "
+                      "current_setting('client_min_messages'), "
+                      "current_setting('client_connection_check_interval'))")[0][0]
+                .as<std::string>();
+        };
+        tx.exec("SET synchronous_commit = off; SET client_min_messages = error");
+        tx.exec("BEGIN; SELECT skald." + taking);
+        CHECK(settings() == "on warning 1s");
+        tx.exec("ROLLBACK");
+        CHECK(settings() == "off error 0");
+    }
 }
