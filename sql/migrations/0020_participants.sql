@@ -616,7 +616,8 @@ END $$;
 
 -- Refuses a transaction in which nothing can be taken, and sets in it what a session of the C++ has (queries/session.sql). A weaker
 -- synchronous_commit could lose a step whose delivery is acked; a statement whose client has gone ends within a second, and its claim with
--- it; and the warning comes that a COMMIT has not waited for its standbys.
+-- it, and no claim is kept for ever otherwise; the warning comes that a COMMIT has not waited for its standbys. A pooler would lose, or refuse,
+-- what clients set when they connect.
 CREATE FUNCTION skald.enter_transaction() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -631,6 +632,9 @@ BEGIN
               USING ERRCODE = 'invalid_transaction_state', HINT = 'End it with skald.done() or skald.respond(), or roll back.';
     END IF;
     PERFORM set_config('client_connection_check_interval', '1s', true),
+            set_config('lock_timeout', '5s', true),
+            set_config('statement_timeout', '30s', true),
+            set_config('idle_in_transaction_session_timeout', '30s', true),
             CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN set_config('synchronous_commit', 'on', true) END,
             CASE WHEN current_setting('client_min_messages') = 'error' THEN set_config('client_min_messages', 'warning', true) END;
 END $$;

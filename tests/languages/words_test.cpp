@@ -210,7 +210,7 @@ TEST_CASE("a rejection that can't be is a failed attempt of its own delivery")
           "retrying: charge can't be rejected, its saga can only go forward: no");
 }
 
-TEST_CASE("a transaction in which something is taken is durable, whatever the session's settings are")
+TEST_CASE("a transaction in which something is taken is durable and ends, whatever its session's settings are")
 {
     database const db{this_service};
     auto const taken = db.one(then_rolled_back(db, "SELECT $1"));
@@ -222,16 +222,16 @@ TEST_CASE("a transaction in which something is taken is durable, whatever the se
         pqxx::connection c{db.url()};
         pqxx::nontransaction tx{c};
         auto const settings = [&] {
-            return tx
-                .exec("SELECT concat_ws(' ', current_setting('synchronous_commit'), "
-                      "current_setting('client_min_messages'), "
-                      "current_setting('client_connection_check_interval'))")[0][0]
-                .as<std::string>();
+            std::string all;
+            for (auto const* name : {"synchronous_commit", "client_min_messages", "client_connection_check_interval",
+                                     "lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"})
+                all += tx.exec(std::string{"SHOW "} + name)[0][0].as<std::string>() + ' ';
+            return all;
         };
         tx.exec("SET synchronous_commit = off; SET client_min_messages = error");
         tx.exec("BEGIN; SELECT skald." + taking);
-        CHECK(settings() == "on warning 1s");
+        CHECK(settings() == "on warning 1s 5s 30s 30s ");
         tx.exec("ROLLBACK");
-        CHECK(settings() == "off error 0");
+        CHECK(settings() == "off error 0 0 0 0 ");
     }
 }
