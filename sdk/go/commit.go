@@ -29,14 +29,16 @@ func (p *Participant) believed(connection *pgxpool.Conn, err error) error {
 }
 
 // end says what has become of a step that was undone.
-func (p *Participant) end(m amqp.Delivery, taken string, err error) (event string, _ error) {
-	ended := &ending{"fail($1, $2, $3)", err.Error()}
-	if !errors.As(err, &ended) {
-		p.Log("%s failed: %v", line(m.MessageId), line(err))
+func (p *Participant) end(m amqp.Delivery, c *Context, met *fault) (event string, _ error) {
+	ended := &ending{"fail($1, $2, $3)", met.why}
+	if c.isOver && (met.code == "2D000" || met.hasClosed) {
+		ended.call = "give_up($1, $2, 'transaction_ended', $3)"
+	} else if !errors.As(met, &ended) {
+		p.Log("%s failed: %v", line(m.MessageId), line(met.why))
 	}
 	ctx := context.Background()
-	err = p.Pool.AcquireFunc(ctx, func(connection *pgxpool.Conn) error {
-		return p.believed(connection, connection.QueryRow(ctx, "SELECT skald."+ended.call, taken, m.Body, text(ended.why)).Scan(&event))
+	err := p.Pool.AcquireFunc(ctx, func(connection *pgxpool.Conn) error {
+		return p.believed(connection, connection.QueryRow(ctx, "SELECT skald."+ended.call, c.taken, m.Body, text(ended.why)).Scan(&event))
 	})
 	if strings.HasSuffix(event, ".parked") {
 		p.Log("%s of %s: %s", event, line(m.MessageId), line(ended.why))

@@ -151,24 +151,24 @@ func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool
 		isContention := contention[met.code]
 		if isContention {
 			contended++
-		} else {
+		}
+		if isLost {
 			lost++
 		}
 		isPassing := isContention && contended < contendedMax || isLost && lost < lostMax && time.Since(began) < idleMax
 		switch {
-		case err == nil:
-			return c.event, nil
-		case isPassing && ctx.Err() == nil:
-			time.Sleep(time.Duration(rand.Intn(250)) * time.Millisecond * time.Duration(contended+lost) / contendedMax)
-		case isPassing || c.taken == "" || errors.Is(err, errInDoubt):
+		case err == nil || errors.Is(err, errInDoubt):
+			return c.event, err
+		case c.taken != "" && !isPassing:
+			return p.end(m, c, met)
+		case !isPassing || ctx.Err() != nil:
 			return "", err
-		case c.isOver && (met.code == "2D000" || met.hasClosed):
-			return p.end(m, c.taken, &ending{"give_up($1, $2, 'transaction_ended', $3)", met.why})
-		default:
-			return p.end(m, c.taken, met)
 		}
+		pause(time.Duration(contended+lost) * 5 * time.Millisecond)
 	}
 }
+
+func pause(longest time.Duration) { time.Sleep(time.Duration(rand.Int63n(int64(longest)))) }
 
 func (p *Participant) run(m amqp.Delivery, givenUp bool) (c *Context, isLost bool, err error) {
 	// To its end, whatever the process is told.
@@ -240,7 +240,7 @@ func (p *Participant) Run(ctx context.Context) error {
 	for err == nil && ctx.Err() == nil {
 		if err = p.consume(ctx); err != nil && !errors.Is(err, errElsewhere) {
 			p.Log("trying again with new connections: %v", err)
-			time.Sleep(time.Duration(rand.Int63n(int64(2 * time.Second))))
+			pause(2 * time.Second)
 			err = nil
 		}
 	}
@@ -314,7 +314,7 @@ func (p *Participant) processKept(ctx context.Context, channel *amqp.Channel, m 
 			p.Log("%s is kept until the database takes it: %v", line(m.MessageId), line(err))
 		}
 		p.Pool.Reset() // the server may have become a standby
-		time.Sleep(time.Duration(rand.Int63n(int64(2 * time.Second))))
+		pause(2 * time.Second)
 	}
 	return nil
 }

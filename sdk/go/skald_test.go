@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -322,14 +323,24 @@ func TestWhatCanNeverRunIsParkedWithTheReason(t *testing.T) {
 func TestALostConnectionAndADeadlockAreNoAttempt(t *testing.T) {
 	s := open(t)
 	deadlock := statement("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$")
-	s.acts = []func(*Context) error{deadlock, deadlock, deadlock, deadlock, func(c *Context) error {
+	lost := func(c *Context) error {
 		s.exec(fmt.Sprintf("SELECT pg_terminate_backend(%d)", c.Tx.Conn().PgConn().PID()))
 		_, err := c.Tx.Exec(c, "SELECT 1")
 		return err
-	}, deadlock}
+	}
+	s.acts = []func(*Context) error{deadlock, deadlock, lost, deadlock, lost, lost, deadlock, lost, deadlock}
 	s.same("events", s.events(charge), "step.completed")
 	s.same("cents", s.cents(), "90")
 	s.same("attempts", s.one("SELECT attempts FROM skald.idempotency"), "1")
+	s.acts, s.ran = []func(*Context) error{lost, lost, deadlock, lost, lost, lost}, nil
+	s.same("events", s.events(message("charge", 2, "a")), "step.failed")
+	s.same("runs", len(s.ran), 6)
+	s.acts, s.ran = nil, nil
+	for i := 0; i < 60; i++ {
+		s.acts = append(s.acts, func(c *Context) error { _ = lost(c); return &pgconn.PgError{Code: "40001"} })
+	}
+	s.same("events", s.events(message("charge", 2, "b")), "step.failed")
+	s.same("runs", len(s.ran), contendedMax)
 }
 
 func TestWhoWaitsForALockEndsWhenTold(t *testing.T) {
