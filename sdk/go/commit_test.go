@@ -58,6 +58,7 @@ func TestACommitThatWasMadeToStopWaitingForAStandbyIsNotBelieved(t *testing.T) {
 			s.same("in doubt", errors.Is(err, errInDoubt), true)
 		}
 	}
+	s.same("log", s.said, "") // of a fault
 	end()
 	s.same("events", s.events(charge, rejected), "step.duplicate step.duplicate")
 	s.same("cents", s.cents(), "90")
