@@ -248,7 +248,7 @@ func TestAMessageForAnotherDatabaseIsLeftInTheQueue(t *testing.T) {
 	told, tell := context.WithTimeout(ctx, 10*time.Second)
 	defer tell()
 	for _, s.Declared = range []bool{true, false} {
-		if err := s.Participant.Run(told); err == nil || !strings.Contains(err.Error(), "check DATABASE_URL") {
+		if err := s.Participant.Run(told); err == nil || !strings.Contains(err.Error(), "belong to another database") {
 			t.Fatal(err)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-var errElsewhere = errors.New("check DATABASE_URL, and what `skald declare` says: this service's messages are not recorded as those of the database")
+var errElsewhere = errors.New("belong to another database than the DATABASE_URL's")
 
 var idleMax = 30 * time.Second // of silence, before the server ends a transaction
 
@@ -332,7 +332,7 @@ func (p *Participant) declare(channel *amqp.Channel) error {
 	}
 	_, err := declare(database, true, false, false, false, left)
 	if errors.As(err, &refused) && (refused.Code == amqp.NotFound || refused.Code == amqp.PreconditionFailed) {
-		return fmt.Errorf("%w %s: %v", errElsewhere, p.database, err)
+		return fmt.Errorf("the messages for %s %w (%s): check it, and what `skald declare` says (%v)", p.Service, errElsewhere, p.database, err)
 	}
 	for suffix, arguments := range queues {
 		if err == nil {
