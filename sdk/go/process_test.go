@@ -247,7 +247,7 @@ func TestAMessageForAnotherDatabaseIsLeftInTheQueue(t *testing.T) {
 	}
 	told, tell := context.WithTimeout(ctx, 10*time.Second)
 	defer tell()
-	for _, s.Declared = range []bool{true, false} {
+	for _, s.Declare = range []bool{true, false} {
 		if err := s.Participant.Run(told); err == nil || !strings.Contains(err.Error(), "belong to another database") {
 			t.Fatal(err)
 		}
@@ -258,6 +258,9 @@ func TestAMessageForAnotherDatabaseIsLeftInTheQueue(t *testing.T) {
 func TestNoDeliveryWaitsForABusyLaneWhileAnotherIsIdle(t *testing.T) {
 	s := open(t)
 	p, release, ended := s.declared(), make(chan bool), make(chan error, 1)
+	if _, err := p.channel.QueueDelete("skald.payments.parked", false, false, false); err != nil { // it declares this one anew
+		t.Fatal(err)
+	}
 	busy := New("payments")
 	Retriable(busy, "order", "pay-out", func(c *Context, _ order) error {
 		if c.Saga == "k0" {

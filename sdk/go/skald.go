@@ -109,7 +109,7 @@ func add[Data any](p *Participant, name, kind string, options Options, works ...
 type Participant struct {
 	Service, DatabaseURL, AMQPURL, database string
 	Lanes                                   int  // how many deliveries are processed at a time, each on a connection of its own
-	Declared                                bool // `skald declare` has made the queues, and this user may not
+	Declare                                 bool // the queues: false where this user may not, and `skald declare` has
 	Log                                     func(format string, values ...any)
 	Pool                                    *pgxpool.Pool // made by Connect
 	steps                                   map[string]Options
@@ -118,7 +118,8 @@ type Participant struct {
 
 // New makes a participant from DATABASE_URL and AMQP_URL.
 func New(service string) *Participant {
-	return &Participant{service, os.Getenv("DATABASE_URL"), os.Getenv("AMQP_URL"), "", 4, false, log.Printf, nil, map[string]Options{}, sync.Map{}}
+	return &Participant{Service: service, DatabaseURL: os.Getenv("DATABASE_URL"), AMQPURL: os.Getenv("AMQP_URL"), Lanes: 4, Declare: true,
+		Log: log.Printf, steps: map[string]Options{}}
 }
 
 // Connect opens the database, which must be this service's. What is wrong with the steps is said here.
@@ -327,7 +328,7 @@ func (p *Participant) declare(channel *amqp.Channel) error {
 	queues := map[string]amqp.Table{".parked": {"x-queue-type": "quorum"}, "": {"x-queue-type": "quorum", "x-dead-letter-exchange": "skald.parked",
 		"x-dead-letter-routing-key": p.Service, "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}}
 	database, declare := queue+".database", channel.QueueDeclare
-	if p.Declared {
+	if !p.Declare {
 		database, declare, queues = database+"."+p.database, channel.QueueDeclarePassive, nil
 	}
 	_, err := declare(database, true, false, false, false, left)
