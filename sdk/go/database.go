@@ -22,9 +22,9 @@ func (p *Participant) config() (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(p.DatabaseURL)
 	if file := (&fs.PathError{}); errors.As(err, &file) {
 		return nil, fmt.Errorf("DATABASE_URL: %w", file)
-	} else if err != nil || torn.MatchString(p.DatabaseURL) { // it may quote the password
+	} else if err != nil || p.DatabaseURL == "" || torn.MatchString(p.DatabaseURL) { // it may quote the password
 		return nil, errors.New("DATABASE_URL is not the URL of a database, such as postgresql://user:password@host:5432/database, " +
-			"or has a setting that is none: a password's %, @, : and / are written %25, %40, %3A, %2F")
+			"or has a setting that is none: " + escapes)
 	}
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		made, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 5 * time.Second}).DialContext(ctx, network, address)

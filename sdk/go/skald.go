@@ -234,8 +234,7 @@ func (p *Participant) Run(ctx context.Context) error {
 	defer stop()
 	// The error may quote it, with its password.
 	if _, err := amqp.ParseURI(p.AMQPURL); err != nil || torn.MatchString(p.AMQPURL) {
-		return errors.New("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: " +
-			"a password's @, : and / are written %40, %3A, %2F")
+		return errors.New("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: " + escapes)
 	}
 	err := p.Connect(ctx)
 	for err == nil && ctx.Err() == nil {

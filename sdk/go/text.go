@@ -12,6 +12,8 @@ import (
 var noText = regexp.MustCompile(`[\x00\x{FFFD}]`) // a byte that is no UTF-8 is read as U+FFFD
 var control = regexp.MustCompile(`\p{Cc}`)
 
+const escapes = "a password's %, @, : and / are written %25, %40, %3A, %2F"
+
 // torn is a URL with an @ in its password: where a / follows, pieces of the password are read as the host and the rest.
 var torn = regexp.MustCompile(`^\w+://[^?]*@[^?]*@`)
 

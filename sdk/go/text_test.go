@@ -24,7 +24,7 @@ func TestAnAddressThatIsNoBrokersIsRefusedWithoutItsPassword(t *testing.T) {
 }
 
 func TestAnAddressThatIsNoDatabasesIsRefusedWithoutItsPassword(t *testing.T) {
-	for _, address := range []string{"none", "postgresql://u:se/cret@localhost/db", "postgresql://u:%cret@localhost/db",
+	for _, address := range []string{"", "none", "postgresql://u:se/cret@localhost/db", "postgresql://u:%cret@localhost/db",
 		"postgresql://u:cr et@local host/cret", "postgresql://u:cret", "postgresql://localhost:0/db?password=cret",
 		"postgresql://localhost/db?password=cret&sslmode=x", "host=localhost port=x password = cret",
 		"postgresql://localhost/db?password=cret&pool_max_conns=x", "postgresql://u:s@localhost/cret@localhost/db"} {
