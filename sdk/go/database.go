@@ -68,3 +68,20 @@ func cuts(connection *pgx.Conn) int64 {
 	}
 	return 0 // of a pool that the program has made
 }
+
+// errInDoubt: the server has committed, and waits for its standbys no longer. A failover may lose it.
+var errInDoubt = errors.New("committed, but possibly not durably")
+
+func (p *Participant) noticed(connection *pgconn.PgConn, said *pgconn.Notice) {
+	if said.Code == "01000" && said.Routine != "exec_stmt_raise" { // a RAISE is a deferred trigger's
+		p.warned.Store(connection, said.Message)
+	}
+}
+
+// believed has what came of a COMMIT on the connection: an error too, if the server has warned since warned was last cleared for it.
+func (p *Participant) believed(connection *pgxpool.Conn, err error) error {
+	if said, isWarned := p.warned.LoadAndDelete(connection.Conn().PgConn()); isWarned && err == nil {
+		return fmt.Errorf("%w: %v", errInDoubt, said)
+	}
+	return err
+}

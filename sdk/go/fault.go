@@ -1,6 +1,7 @@
 package skald
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 type ending struct{ call, why string }
@@ -86,4 +89,22 @@ func (p *Participant) guarded(c *Context, sent []byte, ended chan<- error) {
 		made = read(made)
 	}
 	err = made
+}
+
+// end says what has become of a step that was undone.
+func (p *Participant) end(m amqp.Delivery, c *Context, met *fault) (event string, _ error) {
+	ended := &ending{"fail($1, $2, $3)", met.why}
+	if c.isOver && (met.code == "2D000" || met.hasClosed) {
+		ended.call = "give_up($1, $2, 'transaction_ended', $3)"
+	} else if !errors.As(met, &ended) {
+		p.Log("%s failed: %v", line(m.MessageId), line(met.why))
+	}
+	ctx := context.Background()
+	err := p.Pool.AcquireFunc(ctx, func(connection *pgxpool.Conn) error {
+		return p.believed(connection, connection.QueryRow(ctx, "SELECT skald."+ended.call, c.taken, m.Body, text(ended.why)).Scan(&event))
+	})
+	if strings.HasSuffix(event, ".parked") {
+		p.Log("%s of %s: %s", event, line(m.MessageId), line(ended.why))
+	}
+	return event, err
 }

@@ -21,8 +21,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-var errElsewhere = errors.New("belong to another database than the DATABASE_URL's")
-
 var idleMax = 30 * time.Second // of silence, before the server ends a transaction
 
 const contendedMax, lostMax = 50, 5 // in a row, before they count as an attempt of the step
@@ -215,19 +213,6 @@ func (p *Participant) work(c *Context, sent []byte) (err error) {
 	return err
 }
 
-func (c *Context) changed() ([]byte, error) {
-	members := map[string]json.RawMessage{}
-	if err := json.Unmarshal(c.data, &members); err != nil {
-		return nil, err
-	}
-	for member, value := range members {
-		if _, isChanged := c.changes[member]; !isChanged {
-			c.changes[member] = value
-		}
-	}
-	return dump(c.changes)
-}
-
 // Run processes what comes until SIGTERM, SIGINT or the end of the context. Connections that are lost are opened again.
 func (p *Participant) Run(ctx context.Context) error {
 	ctx, stop := p.untilTold(ctx)
@@ -317,41 +302,4 @@ func (p *Participant) processKept(ctx context.Context, channel *amqp.Channel, m 
 		pause(2 * time.Second)
 	}
 	return nil
-}
-
-// declare makes the queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. So it is
-// where `skald declare` has made them: there each of its databases has a queue of that name.
-func (p *Participant) declare(channel *amqp.Channel) error {
-	queue, refused := "skald."+p.Service, &amqp.Error{}
-	left := amqp.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": p.database}
-	queues := map[string]amqp.Table{".parked": {"x-queue-type": "quorum"}, "": {"x-queue-type": "quorum", "x-dead-letter-exchange": "skald.parked",
-		"x-dead-letter-routing-key": p.Service, "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}}
-	database, declare := queue+".database", channel.QueueDeclare
-	if !p.Declare {
-		database, declare, queues = database+"."+p.database, channel.QueueDeclarePassive, nil
-	}
-	_, err := declare(database, true, false, false, false, left)
-	if errors.As(err, &refused) && (refused.Code == amqp.NotFound || refused.Code == amqp.PreconditionFailed) {
-		return fmt.Errorf("the messages for %s %w (%s): check it, and what `skald declare` says (%v)", p.Service, errElsewhere, p.database, err)
-	}
-	for suffix, arguments := range queues {
-		if err == nil {
-			_, err = channel.QueueDeclare(queue+suffix, true, false, false, false, arguments)
-		}
-		if err == nil {
-			err = channel.ExchangeDeclare("skald"+suffix, "direct", true, false, false, false, nil)
-		}
-		if err == nil {
-			err = channel.QueueBind(queue+suffix, p.Service, "skald"+suffix, false, nil)
-		}
-	}
-	return err
-}
-
-func dump(data any) ([]byte, error) {
-	var made bytes.Buffer
-	encoder := json.NewEncoder(&made)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(data)
-	return bytes.TrimSuffix(made.Bytes(), []byte("\n")), err
 }

@@ -1,6 +1,8 @@
 package skald
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -41,4 +43,25 @@ func headersOf(headers amqp.Table) map[string]string {
 		}
 	}
 	return made
+}
+
+func (c *Context) changed() ([]byte, error) {
+	members := map[string]json.RawMessage{}
+	if err := json.Unmarshal(c.data, &members); err != nil {
+		return nil, err
+	}
+	for member, value := range members {
+		if _, isChanged := c.changes[member]; !isChanged {
+			c.changes[member] = value
+		}
+	}
+	return dump(c.changes)
+}
+
+func dump(data any) ([]byte, error) {
+	var made bytes.Buffer
+	encoder := json.NewEncoder(&made)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(data)
+	return bytes.TrimSuffix(made.Bytes(), []byte("\n")), err
 }
