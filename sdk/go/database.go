@@ -78,7 +78,7 @@ func (p *Participant) noticed(connection *pgconn.PgConn, said *pgconn.Notice) {
 	}
 }
 
-// believed has what came of a COMMIT on the connection: an error too, if the server has warned since warned was last cleared for it.
+// believed adds to err the server's warning about its standby, if one came since warned was cleared.
 func (p *Participant) believed(connection *pgxpool.Conn, err error) error {
 	if said, isWarned := p.warned.LoadAndDelete(connection.Conn().PgConn()); isWarned && err == nil {
 		return fmt.Errorf("%w: %v", errInDoubt, said)

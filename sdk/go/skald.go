@@ -254,8 +254,8 @@ func (p *Participant) consume(ctx context.Context) error {
 			lanes.Go(func() error { return p.serve(ctx, channel, deliveries, acked, err) })
 		}
 	}
-	// What comes back is at the queue's head, and when it kills this process too, what is out with it is counted as it is. So the first one is
-	// alone; for ten seconds at most, since it may only wait for a lock.
+	// After a crash, the delivery that caused it is first in the queue. Take it alone, so that no other is counted with it. After 10 s take more:
+	// it may only wait for a lock.
 	first, acked := context.WithTimeout(ctx, 10*time.Second)
 	defer acked()
 	serve("skald."+p.Service+".parked", 1, 1, nil)

@@ -11,7 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-var noText = regexp.MustCompile(`[\x00\x{FFFD}]`) // a byte that is no UTF-8 is read as U+FFFD
+var noText = regexp.MustCompile(`[\x00\x{FFFD}]`)
 var control = regexp.MustCompile(`\p{Cc}`)
 
 const escapes = "a password's %, @, : and / are written %25, %40, %3A, %2F"
@@ -19,7 +19,7 @@ const escapes = "a password's %, @, : and / are written %25, %40, %3A, %2F"
 // torn is a URL with an @ in its password: where a / follows, pieces of the password are read as the host and the rest.
 var torn = regexp.MustCompile(`^\w+://[^?]*@[^?]*@`)
 
-// text is what a text column takes: bytes that are no UTF-8, and NUL, as \xNN. A U+FFFD that was sent so stays.
+// text is what a text column takes: bytes that are no UTF-8, and NUL, as \xNN. Invalid bytes match U+FFFD too. A real U+FFFD (efbfbd) is put back.
 func text(value string) string {
 	return noText.ReplaceAllStringFunc(value, func(bad string) string { return strings.Replace(fmt.Sprintf(`\x%02x`, bad), `\xefbfbd`, "\uFFFD", 1) })
 }
