@@ -9,6 +9,13 @@ import (
 
 var errElsewhere = errors.New("belong to another database than the DATABASE_URL's")
 
+func (p *Participant) checkBroker() error {
+	if _, err := amqp.ParseURI(p.AMQPURL); err != nil || torn.MatchString(p.AMQPURL) { // it may quote the password
+		return errors.New("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: " + escapes)
+	}
+	return nil
+}
+
 // declare makes the queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. So it is
 // where `skald declare` has made them: there each of its databases has a queue of that name.
 func (p *Participant) declare(channel *amqp.Channel) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// config is what DATABASE_URL names, as steps need it.
-func (p *Participant) config() (*pgxpool.Config, error) {
+// open has connections to what DATABASE_URL names, as steps need them.
+func (p *Participant) open(ctx context.Context) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(p.DatabaseURL)
 	if file := (&fs.PathError{}); errors.As(err, &file) {
 		return nil, fmt.Errorf("DATABASE_URL: %w", file)
@@ -42,7 +42,7 @@ func (p *Participant) config() (*pgxpool.Config, error) {
 	if !strings.Contains(p.DatabaseURL, "target_session_attrs") { // it does not say which of its nodes
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	return config, nil
+	return pgxpool.NewWithConfig(ctx, config)
 }
 
 // wire counts how often a context has ended under a statement: pgx then sets a deadline that is past, and closes the connection.

@@ -21,10 +21,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-var idleMax = 30 * time.Second // of silence, before the server ends a transaction
-
 const contendedMax, lostMax = 50, 5 // in a row, before they count as an attempt of the step
 
+var idleMax = 30 * time.Second // of silence, before the server ends a transaction
 var contention = map[string]bool{"40001": true, "40P01": true, "55P03": true}
 
 // Context is what a step can use while it runs. It must not be kept.
@@ -121,17 +120,13 @@ func New(service string) *Participant {
 }
 
 // Connect opens the database, which must be this service's. What is wrong with the steps is said here.
-func (p *Participant) Connect(ctx context.Context) error {
+func (p *Participant) Connect(ctx context.Context) (err error) {
 	if p.Lanes < 1 {
 		return fmt.Errorf("Lanes are 1 or more, and not %d", p.Lanes)
 	} else if set := os.Getenv("SKALD_SIGNATURES"); set != "" && set != "off" && set != "sign" {
 		return fmt.Errorf("SKALD_SIGNATURES=%s: this SDK does not verify signatures: let a C++ service run these steps, or unset it", set)
 	} else if p.Pool == nil {
-		config, err := p.config()
-		if err != nil {
-			return err
-		}
-		if p.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		if p.Pool, err = p.open(ctx); err != nil {
 			return err
 		}
 	}
@@ -217,11 +212,10 @@ func (p *Participant) work(c *Context, sent []byte) (err error) {
 func (p *Participant) Run(ctx context.Context) error {
 	ctx, stop := p.untilTold(ctx)
 	defer stop()
-	// The error may quote it, with its password.
-	if _, err := amqp.ParseURI(p.AMQPURL); err != nil || torn.MatchString(p.AMQPURL) {
-		return errors.New("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: " + escapes)
+	err := p.checkBroker()
+	if err == nil {
+		err = p.Connect(ctx)
 	}
-	err := p.Connect(ctx)
 	for err == nil && ctx.Err() == nil {
 		if err = p.consume(ctx); err != nil && !errors.Is(err, errElsewhere) {
 			p.Log("trying again with new connections: %v", err)
