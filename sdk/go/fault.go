@@ -32,12 +32,11 @@ func Malformed(why string) error { return &ending{"give_up($1, $2, 'malformed', 
 // fault is an error that was read: what is asked of it later runs no code of the step's, which may panic.
 type fault struct {
 	why, code string // the server's
-	ended     error  // an *ending, or nil
-	hasClosed bool   // a transaction of pgx's was used after its end
+	ended     *ending
+	hasClosed bool // a transaction of pgx's was used after its end
 }
 
 func (f *fault) Error() string { return f.why }
-func (f *fault) Unwrap() error { return f.ended }
 
 func read(err error) *fault {
 	if err == nil {
@@ -45,11 +44,9 @@ func read(err error) *fault {
 	} else if f, isRead := err.(*fault); isRead {
 		return f
 	}
-	ended, refused := &ending{}, &pgconn.PgError{}
+	refused := &pgconn.PgError{}
 	f := &fault{why: err.Error(), hasClosed: errors.Is(err, pgx.ErrTxClosed)}
-	if errors.As(err, &ended) {
-		f.ended = ended
-	}
+	errors.As(err, &f.ended)
 	if errors.As(err, &refused) {
 		f.code = refused.Code
 	}
@@ -93,10 +90,11 @@ func (p *Participant) guarded(c *Context, sent []byte, ended chan<- error) {
 
 // end says what has become of a step that was undone.
 func (p *Participant) end(m amqp.Delivery, c *Context, met *fault) (event string, _ error) {
-	ended := &ending{"fail($1, $2, $3)", met.why}
+	ended := met.ended
 	if c.isOver && (met.code == "2D000" || met.hasClosed) {
-		ended.call = "give_up($1, $2, 'transaction_ended', $3)"
-	} else if !errors.As(met, &ended) {
+		ended = &ending{"give_up($1, $2, 'transaction_ended', $3)", met.why}
+	} else if ended == nil {
+		ended = &ending{"fail($1, $2, $3)", met.why}
 		p.Log("%s failed: %v", line(m.MessageId), line(met.why))
 	}
 	ctx := context.Background()
