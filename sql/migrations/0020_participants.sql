@@ -676,7 +676,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    own     text := (SELECT s.name FROM skald.service s);
+    own     text;
     message jsonb;
     e       skald.envelope;
     mine    jsonb;
@@ -686,13 +686,14 @@ DECLARE
     at      timestamptz;
     f       jsonb;
 BEGIN
+    PERFORM skald.enter_transaction();
+    own := (SELECT s.name FROM skald.service s);
     IF own IS NULL THEN
         RAISE EXCEPTION 'no service owns this database yet' USING HINT = 'Run `skald migrate --service NAME`.';
     END IF;
     IF jsonb_typeof(headers) IS DISTINCT FROM 'object' OR body IS NULL THEN
         RAISE EXCEPTION 'take() needs the headers as a JSON object, and the body' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM skald.enter_transaction();
     verdict := 'ack';
     headers := headers - ARRAY['CC', 'BCC', 'x-death', 'x-delivery-count', 'x-acquired-count', 'x-opt-rabbitmq-delivery-time',
                                'x-first-death-exchange', 'x-first-death-queue', 'x-first-death-reason', 'x-last-death-exchange',
@@ -815,7 +816,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    own   text := (SELECT s.name FROM skald.service s);
+    own   text;
     e     skald.envelope := skald.read_envelope(taken->'message'->>'type', taken->'message'->'headers');
     print bytea := decode(taken->>'fingerprint', 'hex');
     claim record;
@@ -834,6 +835,7 @@ BEGIN
               USING ERRCODE = 'invalid_parameter_value', HINT = 'Pass the bytes that take() was given.';
     END IF;
     PERFORM skald.enter_transaction();
+    own := (SELECT s.name FROM skald.service s);
     SELECT * INTO STRICT claim FROM skald.claim_step(e, print, 5000);
     at := clock_timestamp();
     f := skald.follow(e, taken->'step', claim.result, claim.attempts, claim.held, claim.cause, claim.reason, ended, own,
