@@ -35,10 +35,10 @@ func (p *Participant) open(ctx context.Context) (*pgxpool.Pool, error) {
 	config.BeforeAcquire = func(_ context.Context, c *pgx.Conn) bool { *c.TypeMap() = *pgtype.NewMap(); return true }
 	config.MaxConns = int32(p.Lanes) + 1 // and one for what the broker has given up
 	config.ConnConfig.RuntimeParams["application_name"] = "skald/" + p.Service
-	config.ConnConfig.RuntimeParams["options"] += " -c lock_timeout=5000 -c statement_timeout=30000" +
-		" -c idle_in_transaction_session_timeout=30000"
-	// Also of what is no transaction of pgx's, and whatever the database, the role or the URL says.
-	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed"
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error { // also for what is no transaction of pgx's; poolers take no such option
+		_, err := c.Exec(ctx, "SET default_transaction_isolation = 'read committed'")
+		return err
+	}
 	if !strings.Contains(p.DatabaseURL, "target_session_attrs") { // it does not say which of its nodes
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}

@@ -31,6 +31,28 @@ func TestAStepIsRejectedWhateverTheDefaultIsolationIs(t *testing.T) {
 	}
 }
 
+func TestAStepMayWorkWithAContextOfItsOwn(t *testing.T) {
+	s := open(t)
+	s.acts = act(nil)
+	s.acts[0] = func(c *Context) error {
+		own, cancel := context.WithCancel(c)
+		defer cancel()
+		c.Context = own
+		return c.Publish("mail", "ended", "own", "keep")
+	}
+	s.same("events", s.events(charge), "step.completed")
+}
+
+func TestTheTimeLimitsHoldWhateverTheSessionHas(t *testing.T) {
+	s, seen := open(t), ""
+	s.acts = []func(*Context) error{func(c *Context) error {
+		return c.Tx.QueryRow(c, `SELECT concat_ws(' ', current_setting('lock_timeout'), current_setting('statement_timeout'),
+			current_setting('idle_in_transaction_session_timeout'))`).Scan(&seen)
+	}}
+	s.same("events", s.events(charge), "step.completed")
+	s.same("limits", seen, "5s 30s 30s")
+}
+
 func TestAConnectionThatAStepHasMadeUselessIsAnAttemptAtOnce(t *testing.T) {
 	s := open(t)
 	open := func(c *Context) error {

@@ -46,13 +46,13 @@ func (c *Context) Set(member string, value any) { c.changes[member] = value }
 func (c *Context) Publish(destination, messageType string, body any, ifUnrouted string) error {
 	payload, err := dump(body)
 	if err == nil {
-		err = c.call("publish($1, $2, $3, $4, $5)", c.taken, destination, messageType, payload, ifUnrouted)
+		err = c.call(c, "publish($1, $2, $3, $4, $5)", c.taken, destination, messageType, payload, ifUnrouted)
 	}
 	return err
 }
 
-func (c *Context) call(function string, values ...any) error {
-	_, err := c.Tx.Exec(c, "SELECT skald."+function, values...)
+func (c *Context) call(ctx context.Context, function string, values ...any) error {
+	_, err := c.Tx.Exec(ctx, "SELECT skald."+function, values...)
 	c.isOver = c.isOver || read(err).code == "2D000"
 	return err
 }
@@ -165,14 +165,14 @@ func (p *Participant) Process(ctx context.Context, m amqp.Delivery, givenUp bool
 func pause(longest time.Duration) { time.Sleep(time.Duration(rand.Int63n(int64(longest)))) }
 
 func (p *Participant) run(m amqp.Delivery, givenUp bool) (c *Context, isLost bool, err error) {
-	// To its end, whatever the process is told.
-	c = &Context{Context: context.Background(), changes: map[string]any{}, data: bytes.TrimPrefix(m.Body, []byte("\xef\xbb\xbf"))}
-	err = p.Pool.AcquireFunc(c, func(connection *pgxpool.Conn) error {
+	ctx := context.Background() // to its end, whatever the process is told, and whatever the step does with its own
+	c = &Context{Context: ctx, changes: map[string]any{}, data: bytes.TrimPrefix(m.Body, []byte("\xef\xbb\xbf"))}
+	err = p.Pool.AcquireFunc(ctx, func(connection *pgxpool.Conn) error {
 		defer func() { isLost = connection.Conn().IsClosed() && !c.isSpoilt }()
-		return p.believed(connection, pgx.BeginTxFunc(c, connection, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		return p.believed(connection, pgx.BeginTxFunc(ctx, connection, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			c.Tx = tx
 			defer p.warned.Delete(tx.Conn().PgConn()) // before COMMIT
-			err := tx.QueryRow(c, `SELECT coalesce(event, 'step.completed'), coalesce(why, ''), coalesce(scope, ''), coalesce(key, ''),
+			err := tx.QueryRow(ctx, `SELECT coalesce(event, 'step.completed'), coalesce(why, ''), coalesce(scope, ''), coalesce(key, ''),
 				       concat(key, ':', step, CASE WHEN is_compensation THEN '.compensate' END), coalesce(definition, ''), coalesce(step, ''),
 				       coalesce(version, 0), coalesce(is_compensation::int, 0), coalesce(attempt, 0), coalesce(taken::text, '')
 				  FROM skald.take($1, $2, $3, $4, $5, coalesce(nullif($6, ''), 'application/json'), $7)`,
@@ -203,7 +203,7 @@ func (p *Participant) work(c *Context, sent []byte) (err error) {
 		sent, err = c.changed()
 	}
 	if err == nil {
-		err = c.call("done($1, $2, $3)", c.taken, sent, made)
+		err = c.call(context.Background(), "done($1, $2, $3)", c.taken, sent, made)
 	}
 	return err
 }
