@@ -70,7 +70,7 @@ public final class Context {
                 calls.incrementAndGet(); // from here on
                 return made;
             } catch (InvocationTargetException thrown) {
-                if (Participant.stateOf(thrown.getCause()).equals("2D000")) isOver = true;
+                if (Database.stateOf(thrown.getCause()).equals("2D000")) isOver = true;
                 throw thrown.getCause();
             } finally {
                 calls.decrementAndGet();
@@ -108,7 +108,7 @@ public final class Context {
 
     /** Executes a statement with its values, and returns how many rows it has changed. */
     public int update(String sql, Object... values) throws SQLException {
-        try (PreparedStatement statement = Participant.prepare(connection(), sql, values)) {
+        try (PreparedStatement statement = Database.prepare(connection(), sql, values)) {
             return statement.executeUpdate();
         }
     }
@@ -122,6 +122,6 @@ public final class Context {
     /** Sends a message of your own if the step commits, at least once. ifUnrouted: `keep` until a queue is bound, or `drop`. */
     public void publish(String destination, String type, Object body, String ifUnrouted) throws Exception {
         byte[] bytes = Data.json.writeValueAsBytes(body);
-        Participant.query(connection(), "SELECT skald.publish(?::jsonb, ?, ?, ?, ?)", taken(), destination, type, bytes, ifUnrouted);
+        Database.query(connection(), "SELECT skald.publish(?::jsonb, ?, ?, ?, ?)", taken(), destination, type, bytes, ifUnrouted);
     }
 }

@@ -1,6 +1,10 @@
 package skald;
 
 import static skald.Data.json;
+import static skald.Database.believe;
+import static skald.Database.query;
+import static skald.Database.release;
+import static skald.Database.stateOf;
 import static skald.Text.line;
 import static skald.Text.text;
 import static skald.Text.texts;
@@ -17,23 +21,18 @@ import com.rabbitmq.client.ShutdownSignalException;
 import java.io.IOException;
 import java.lang.System.Logger.Level;
 import java.sql.Connection;
-import java.sql.PreparedStatement;
 import java.sql.SQLException;
-import java.sql.SQLWarning;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import org.postgresql.PGConnection;
-import org.postgresql.util.PSQLWarning;
 import sun.misc.Signal;
 
 /** A service's process, whose steps happen once in effect each: a step runs in the transaction of a JDBC connection with the record that it ran
@@ -54,12 +53,15 @@ public final class Participant implements AutoCloseable {
     long idleMax = TimeUnit.SECONDS.toNanos(30); // of silence, before the server ends a transaction
     private final String service;
     private final Map<String, Step> steps = new TreeMap<>();
-    final ConcurrentLinkedDeque<Connection> idle = new ConcurrentLinkedDeque<>();
+    final Database connections;
     final CompletableFuture<Void> stopped = new CompletableFuture<>();
     private final ObjectNode said = json.createObjectNode(); // of each step, for the SQL functions
     private volatile String database;
 
-    public Participant(String service) { this.service = service; }
+    public Participant(String service) {
+        this.service = service;
+        connections = new Database(service);
+    }
 
     /** A step that may reject and can be undone. */
     public <D> Participant compensatable(String definition, String step, Class<D> type, Work<D> execute, Work<D> compensate, Options options) {
@@ -92,7 +94,7 @@ public final class Participant implements AutoCloseable {
         if (!Set.of("", "off", "sign").contains(signatures)) throw new IllegalArgumentException("SKALD_SIGNATURES=" + signatures
             + ": this SDK does not verify signatures: let a C++ service run these steps, or unset it");
         try {
-            database = one("SELECT skald.host(?, ?::jsonb)::text", service, said.toString());
+            database = connections.one(databaseUrl, "SELECT skald.host(?, ?::jsonb)::text", service, said.toString());
         } catch (SQLException error) {
             if (!Set.of("3F000", "42883").contains(stateOf(error))) throw error; // no schema, or an older one
             throw new SQLException(error.getMessage() + "\nrun `skald migrate --service " + service + "`", error.getSQLState(), error);
@@ -113,15 +115,15 @@ public final class Participant implements AutoCloseable {
                 if (ctx.connection != null) connection.commit(); // no step ran; else it has, and what a thread writes behind it is undone
                 believe(connection.getWarnings());
                 ctx.connection = null;
-                givenBack(connection, ctx.isKept());
+                connections.givenBack(connection, ctx.isKept());
                 return event;
             } catch (Throwable thrown) {
                 Throwable error = withText(thrown);
                 ctx.isOver |= ctx.connection == null; // done() said it
                 ctx.connection = null;
-                boolean isLost = !givenBack(connection, ctx.isKept()), isTaken = ctx.row.hasNonNull("taken");
+                boolean isLost = !connections.givenBack(connection, ctx.isKept()), isTaken = ctx.row.hasNonNull("taken");
                 String state = stateOf(error);
-                if (error instanceof InDoubt doubt) throw doubt;
+                if (error instanceof Database.InDoubt doubt) throw doubt;
                 boolean isPassing = contention.contains(state) && ++contended < contendedMax
                     || isLost && ++lost < lostMax && System.nanoTime() - began < idleMax;
                 if (isTaken && !isPassing) return end(message, ctx, error);
@@ -138,7 +140,7 @@ public final class Participant implements AutoCloseable {
         boolean isFault = call.startsWith("fail");
         String id = message.getProperties().getMessageId(), why = text(utf8(isFault ? error.toString() : error.getMessage()));
         if (isFault) log.log(Level.WARNING, line(id + " failed"), Text.Said.of(error));
-        String event = one("SELECT skald." + call.replace("(", "(?::jsonb, ?, "), ctx.taken(), message.getBody(), why);
+        String event = connections.one(databaseUrl, "SELECT skald." + call.replace("(", "(?::jsonb, ?, "), ctx.taken(), message.getBody(), why);
         if (event.endsWith(".parked")) log.log(Level.ERROR, line(event + " of " + id + ": " + why));
         return event;
     }
@@ -190,9 +192,7 @@ public final class Participant implements AutoCloseable {
         close();
     }
 
-    @Override public void close() throws SQLException {
-        for (Connection connection; (connection = idle.poll()) != null;) connection.close();
-    }
+    @Override public void close() throws SQLException { connections.close(); }
 
     private void consume(ConnectionFactory factory) throws Exception {
         connect();
@@ -284,83 +284,7 @@ public final class Participant implements AutoCloseable {
     }
 
     /** A connection like those of the steps, in a transaction. The caller ends and closes it. */
-    public Connection open() throws SQLException {
-        Connection connection = idle.poll();
-        return connection != null && !connection.isClosed() ? connection : Servers.database(databaseUrl, service);
-    }
-
-    /** Undoes what is open. isKept: something may be done with it yet, also behind the rollback. False if the connection is lost. */
-    private boolean givenBack(Connection connection, boolean isKept) throws SQLException {
-        try {
-            release(connection);
-            connection.rollback();
-            if (isKept) connection.close();
-            else idle.push(connection);
-            return true;
-        } catch (IllegalStateException held) {
-            connection.close();
-            return true;
-        } catch (SQLException lost) {
-            connection.close();
-            return false;
-        }
-    }
-
-    /** Refuses a connection that a step's COPY holds: the driver would wait for its end, but not if interrupted.
-     * Forgets an interrupt that the step has left behind, too. */
-    private static void release(Connection connection) throws SQLException {
-        try {
-            Thread.currentThread().interrupt();
-            connection.unwrap(PGConnection.class).getNotifications(); // in a transaction, it does no more than that
-        } catch (SQLException error) {
-            if (!(error.getCause() instanceof InterruptedException)) throw error;
-            throw new IllegalStateException("the step has left a COPY open");
-        } finally {
-            Thread.interrupted();
-        }
-    }
-
-    /** The one value of a statement, in a transaction of its own. */
-    private String one(String sql, Object... values) throws SQLException {
-        Connection connection = open();
-        try {
-            return query(connection, sql + "; COMMIT", values);
-        } finally {
-            givenBack(connection, false);
-        }
-    }
-
-    static String query(Connection connection, String sql, Object... values) throws SQLException {
-        try (PreparedStatement statement = prepare(connection, sql, values)) {
-            String value = statement.execute() && statement.getResultSet().next() ? statement.getResultSet().getString(1) : null;
-            if (sql.endsWith("; COMMIT")) believe(statement.getWarnings());
-            return value;
-        }
-    }
-
-    private static class InDoubt extends SQLException {
-        InDoubt(SQLWarning why) { super("committed, but possibly not durably: " + why.getMessage(), why); }
-    }
-
-    /** What the server has committed, if it has not stopped waiting for its standbys: a failover may lose that. */
-    private static void believe(SQLWarning warning) throws InDoubt {
-        for (; warning != null; warning = warning.getNextWarning()) {
-            boolean isRaised = warning instanceof PSQLWarning said && "exec_stmt_raise".equals(said.getServerErrorMessage().getRoutine());
-            if ("01000".equals(warning.getSQLState()) && !isRaised) throw new InDoubt(warning); // a RAISE is a deferred trigger's
-        }
-    }
-
-    static PreparedStatement prepare(Connection connection, String sql, Object... values) throws SQLException {
-        PreparedStatement made = connection.prepareStatement(sql);
-        for (int i = 0; i < values.length; ++i) made.setObject(i + 1, values[i]);
-        return made;
-    }
-
-    static String stateOf(Throwable error) {
-        for (int depth = 0; error != null && depth < 100; ++depth, error = error.getCause()) // a cause's cause may be itself
-            if (error instanceof SQLException sql) return String.valueOf(sql.getSQLState());
-        return "";
-    }
+    public Connection open() throws SQLException { return connections.open(databaseUrl); }
 
     /** What was thrown; or, where it can't be made text, an error that says so. */
     private static Throwable withText(Throwable thrown) {

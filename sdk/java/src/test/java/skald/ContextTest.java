@@ -140,12 +140,12 @@ class ContextTest extends Shop {
         });
         assertEquals("step.rejected step.failed step.completed step.completed",
             events(charge("a"), charge("b"), charge("c"), charge));
-        assertEquals("80 1", cents() + " " + shop.idle.size());
+        assertEquals("80 1", cents() + " " + shop.connections.idle.size());
     }
 
     @Test
     void aConnectionOnWhichAThreadOfAStepIsAtWorkIsNotTheNextOnes() throws Exception {
-        Connection before = shop.idle.peek();
+        Connection before = shop.connections.idle.peek();
         CompletableFuture<Void> isSet = new CompletableFuture<>(), isNext = new CompletableFuture<>();
         List<CompletableFuture<Void>> threads = new ArrayList<>();
         acts.add((ctx, order) -> {
@@ -178,7 +178,8 @@ class ContextTest extends Shop {
         Connection made = shop.open();
         CompletableFuture<Void> isCalled = new CompletableFuture<>(), isUndone = new CompletableFuture<>();
         List<CompletableFuture<Void>> threads = new ArrayList<>();
-        shop.idle.push((Connection) Proxy.newProxyInstance(getClass().getClassLoader(), new Class<?>[] {Connection.class}, (self, method, values) -> {
+        Class<?>[] all = {Connection.class};
+        shop.connections.idle.push((Connection) Proxy.newProxyInstance(getClass().getClassLoader(), all, (self, method, values) -> {
             if (method.getName().equals("getCatalog")) { // of the thread: under way since before the end, and done after the rollback
                 isCalled.complete(null);
                 isUndone.join();

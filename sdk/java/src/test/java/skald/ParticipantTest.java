@@ -135,7 +135,7 @@ class ParticipantTest extends Shop {
             + "%20-c%20default_transaction_isolation%3Dserializable";
         shop.close();
         try (Connection c = shop.open()) {
-            assertEquals("shop 5s 30s 30s read committed", Participant.query(c, "SELECT concat_ws(' ',"
+            assertEquals("shop 5s 30s 30s read committed", Database.query(c, "SELECT concat_ws(' ',"
                 + " current_setting('search_path'), current_setting('lock_timeout'),"
                 + " current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),"
                 + " current_setting('transaction_isolation'))"));
@@ -205,7 +205,7 @@ class ParticipantTest extends Shop {
     void aSilentStepRunsOnceForEachAttempt() throws Exception {
         shop.idleMax = -1;
         acts.add((ctx, order) -> {
-            String pid = Participant.query(ctx.connection(), "SELECT pg_backend_pid()");
+            String pid = Database.query(ctx.connection(), "SELECT pg_backend_pid()");
             ctx.update("SET LOCAL idle_in_transaction_session_timeout = 1");
             ProcessTest.waitFor(() -> one("SELECT count(*) FROM pg_stat_activity WHERE pid = " + pid).equals("0"));
             ctx.update("SELECT 1");
@@ -239,7 +239,7 @@ class ParticipantTest extends Shop {
 
     @Test
     void whatIsCompletedIsCommittedAndNothingBehindIt() throws Exception {
-        shop.idle.push(overtaken());
+        shop.connections.idle.push(overtaken());
         assertEquals("step.completed", events(charge));
         assertEquals("90 mail k:charge.1.charged, shipping k:ship", cents() + " " + sent());
     }
