@@ -13,11 +13,9 @@ import static skald.Text.why;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import com.rabbitmq.client.AMQP;
 import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.ConnectionFactory;
 import com.rabbitmq.client.Delivery;
-import com.rabbitmq.client.ShutdownSignalException;
 import java.io.IOException;
 import java.lang.System.Logger.Level;
 import java.sql.Connection;
@@ -210,13 +208,13 @@ public final class Participant implements AutoCloseable {
                 if (failed.isDone() || stopped.isDone()) break; // what is told to end gives back what it gets, and that counts
                 Channel channel = broker.createChannel();
                 channel.addShutdownListener(failed::completeExceptionally);
-                if (givenUp) declareQueues(channel);
+                if (givenUp) Servers.declareQueues(channel, service, database, declare);
                 channel.basicQos(lane < 2 ? 1 : 2);
                 channel.basicConsume("skald." + service + (givenUp ? ".parked" : ""), false, (tag, delivery) -> {
                     // It ends, and what is not acked comes again. Without asking first, the lanes of a backlog would never be idle together.
                     if (stopped.isDone() || failed.isDone() || !working.tryAcquire()) return;
                     try {
-                        if (!processKept(delivery, givenUp && isLimit(delivery), failed)) return;
+                        if (!processKept(delivery, givenUp && Servers.isLimit(delivery), failed)) return;
                         channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
                         if (!givenUp) acked.complete(null);
                     } catch (Exception error) {
@@ -235,12 +233,6 @@ public final class Participant implements AutoCloseable {
         }
     }
 
-    /** What a policy or another client has put into the parked queue is processed; once, because that queue counts no deliveries. */
-    static boolean isLimit(Delivery message) {
-        var headers = message.getProperties().getHeaders();
-        return message.getEnvelope().isRedeliver() || headers != null && "delivery_limit".equals(String.valueOf(headers.get("x-first-death-reason")));
-    }
-
     /** False: told to stop, or there is no broker to be told. Whatever else fails, it is kept: given back, all that is not acked would count as
      * delivered once more, of 50 times. */
     boolean processKept(Delivery message, boolean givenUp, CompletableFuture<Void> failed) throws SQLException {
@@ -257,30 +249,6 @@ public final class Participant implements AutoCloseable {
             }
         }
         return false;
-    }
-
-    /** The queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. So it is where
-     * `skald declare` has made them: there each of its databases has a queue of that name. */
-    private void declareQueues(Channel channel) throws Exception {
-        String queue = "skald." + service;
-        Map<String, Object> left = Map.of("x-queue-type", "quorum", "x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", database);
-        Map<String, Object> limited = Map.of("x-queue-type", "quorum", "x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", service,
-            "x-delivery-limit", 50, "x-dead-letter-strategy", "at-least-once", "x-overflow", "reject-publish");
-        try {
-            if (declare) channel.queueDeclare(queue + ".database", true, false, false, left);
-            else channel.queueDeclarePassive(queue + ".database." + database);
-        } catch (IOException refused) {
-            Throwable why = refused.getCause();
-            boolean isAnothers = why instanceof ShutdownSignalException ended
-                && ended.getReason() instanceof AMQP.Channel.Close said && Set.of(404, 406).contains(said.getReplyCode());
-            throw !isAnothers ? refused : new IllegalStateException("check DATABASE_URL, and what `skald declare` says:"
-                + " this service's messages are not recorded as those of the database " + database + ": " + why, refused);
-        }
-        for (String suffix : declare ? List.of(".parked", "") : List.<String>of()) {
-            channel.queueDeclare(queue + suffix, true, false, false, suffix.isEmpty() ? limited : Map.of("x-queue-type", "quorum"));
-            channel.exchangeDeclare("skald" + suffix, "direct", true);
-            channel.queueBind(queue + suffix, "skald" + suffix, service);
-        }
     }
 
     /** A connection like those of the steps, in a transaction. The caller ends and closes it. */

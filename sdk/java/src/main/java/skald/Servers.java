@@ -2,7 +2,12 @@ package skald;
 
 import static skald.Text.why;
 
+import com.rabbitmq.client.AMQP;
+import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.ConnectionFactory;
+import com.rabbitmq.client.Delivery;
+import com.rabbitmq.client.ShutdownSignalException;
+import java.io.IOException;
 import java.net.URI;
 import java.net.URLDecoder;
 import java.net.URLEncoder;
@@ -24,7 +29,7 @@ import javax.net.ssl.TrustManagerFactory;
 import org.postgresql.Driver;
 import org.postgresql.PGProperty;
 
-/** What AMQP_URL and DATABASE_URL name. */
+/** What AMQP_URL and DATABASE_URL name, and the queues. */
 final class Servers {
     private static final String host = "(?:\\[[^]@/?]*]|[^@/?:,]*)(?::[0-9]{1,5})?";
     private static final Pattern libpq = Pattern.compile("(?s)(?!.*%(?!\\p{XDigit}{2}))(?:jdbc:)?postgres(?:ql)?://"
@@ -74,6 +79,36 @@ final class Servers {
         } catch (GeneralSecurityException unread) {
             return unread;
         }
+    }
+
+    /** The queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. So it is where
+     * `skald declare` has made them: there each of its databases has a queue of that name. */
+    static void declareQueues(Channel channel, String service, String database, boolean declare) throws Exception {
+        String queue = "skald." + service;
+        Map<String, Object> left = Map.of("x-queue-type", "quorum", "x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", database);
+        Map<String, Object> limited = Map.of("x-queue-type", "quorum", "x-dead-letter-exchange", "skald.parked", "x-dead-letter-routing-key", service,
+            "x-delivery-limit", 50, "x-dead-letter-strategy", "at-least-once", "x-overflow", "reject-publish");
+        try {
+            if (declare) channel.queueDeclare(queue + ".database", true, false, false, left);
+            else channel.queueDeclarePassive(queue + ".database." + database);
+        } catch (IOException refused) {
+            Throwable why = refused.getCause();
+            boolean isAnothers = why instanceof ShutdownSignalException ended
+                && ended.getReason() instanceof AMQP.Channel.Close said && Set.of(404, 406).contains(said.getReplyCode());
+            throw !isAnothers ? refused : new IllegalStateException("check DATABASE_URL, and what `skald declare` says:"
+                + " this service's messages are not recorded as those of the database " + database + ": " + why, refused);
+        }
+        for (String suffix : declare ? List.of(".parked", "") : List.<String>of()) {
+            channel.queueDeclare(queue + suffix, true, false, false, suffix.isEmpty() ? limited : Map.of("x-queue-type", "quorum"));
+            channel.exchangeDeclare("skald" + suffix, "direct", true);
+            channel.queueBind(queue + suffix, "skald" + suffix, service);
+        }
+    }
+
+    /** What a policy or another client has put into the parked queue is processed; once, because that queue counts no deliveries. */
+    static boolean isLimit(Delivery message) {
+        var headers = message.getProperties().getHeaders();
+        return message.getEnvelope().isRedeliver() || headers != null && "delivery_limit".equals(String.valueOf(headers.get("x-first-death-reason")));
     }
 
     static Connection database(String named, String service) throws SQLException {
