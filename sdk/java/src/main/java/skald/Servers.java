@@ -95,8 +95,8 @@ final class Servers {
             Throwable why = refused.getCause();
             boolean isAnothers = why instanceof ShutdownSignalException ended
                 && ended.getReason() instanceof AMQP.Channel.Close said && Set.of(404, 406).contains(said.getReplyCode());
-            throw !isAnothers ? refused : new IllegalStateException("check DATABASE_URL, and what `skald declare` says:"
-                + " this service's messages are not recorded as those of the database " + database + ": " + why, refused);
+            throw !isAnothers ? refused : new IllegalStateException("the messages for " + service + " belong to another database than"
+                + " the DATABASE_URL's (" + database + "): check it, and what `skald declare` says (" + why + ")", refused);
         }
         for (String suffix : declare ? List.of(".parked", "") : List.<String>of()) {
             channel.queueDeclare(queue + suffix, true, false, false, suffix.isEmpty() ? limited : Map.of("x-queue-type", "quorum"));

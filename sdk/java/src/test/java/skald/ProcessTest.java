@@ -79,7 +79,7 @@ class ProcessTest extends Shop {
             for (boolean declares : List.of(true, false)) {
                 shop.declare = declares;
                 String said = assertTimeoutPreemptively(Duration.ofSeconds(30), () -> assertThrows(IllegalStateException.class, shop::run)).getMessage();
-                assertTrue(said.startsWith("check DATABASE_URL"), said);
+                assertTrue(said.startsWith("the messages for payments belong to another database than the DATABASE_URL's ("), said);
             }
             waitFor(() -> channel.messageCount("skald.payments") == 1);
         }
