@@ -19,7 +19,6 @@ import java.sql.Statement;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.postgresql.PGStatement;
@@ -63,7 +62,7 @@ public final class Context {
             if (real instanceof Connection && method.getName().equals("close")) return null;
             calls.incrementAndGet(); // first: see isKept()
             try {
-                open();
+                refuseLate();
                 for (int i = 0; values != null && i < values.length; ++i) values[i] = realOf(values[i]);
                 Object made = method.invoke(real, values);
                 if (!isPast.contains(method.getName())) return of(made);
@@ -86,12 +85,14 @@ public final class Context {
     /** Whether something may be done with the connection yet. Once it is null here, false is final. */
     boolean isKept() { return calls.get() > 0; }
 
-    private Connection open() { return Objects.requireNonNull(connection, "the step has ended"); }
+    private void refuseLate() {
+        if (connection == null) throw new IllegalStateException("the step has ended: what it does with `ctx` comes before that");
+    }
 
     /** In Skald's transaction: do not end it. close() does nothing, as `try (var c = ctx.connection())` would lose the transaction. After unwrap(),
      * whose result can't refuse later, the connection is closed with the step, and the next one waits for a new one. */
     public Connection connection() {
-        open();
+        refuseLate();
         return lent;
     }
 
@@ -115,7 +116,7 @@ public final class Context {
 
     /** Changes one member of the data that goes on. All others go on as they came, also those that the step's type does not have. */
     public void set(String member, Object value) {
-        open();
+        refuseLate();
         changes.put(member, Data.json.valueToTree(value));
     }
 

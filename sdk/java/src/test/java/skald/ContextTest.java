@@ -89,13 +89,13 @@ class ContextTest extends Shop {
         acts.add(thrown(new Reject("no money")));
         events(charge, charge("b"));
         for (Context late : ran) {
-            assertThrows(NullPointerException.class, () -> late.update("UPDATE wallet SET cents = 0"));
-            assertThrows(NullPointerException.class, () -> late.set("cents", 0));
+            assertThrows(IllegalStateException.class, () -> late.update("UPDATE wallet SET cents = 0"));
+            assertThrows(IllegalStateException.class, () -> late.set("cents", 0));
         }
         Connection[] kept = {null};
         acts.add((ctx, order) -> kept[0] = ctx.connection());
         events(charge("c"));
-        assertThrows(NullPointerException.class, () -> kept[0].createStatement());
+        assertThrows(IllegalStateException.class, () -> kept[0].createStatement());
         assertEquals("80", cents());
     }
 
@@ -136,7 +136,8 @@ class ContextTest extends Shop {
         acts.add(keeps);
         acts.add((ctx, order) -> {
             assertEquals(27, late.size());
-            for (Executable one : late) assertEquals("the step has ended", assertThrows(NullPointerException.class, one).getMessage());
+            for (Executable one : late) assertEquals("the step has ended: what it does with `ctx` comes before that",
+                assertThrows(IllegalStateException.class, one).getMessage());
         });
         assertEquals("step.rejected step.failed step.completed step.completed",
             events(charge("a"), charge("b"), charge("c"), charge));
@@ -159,7 +160,7 @@ class ContextTest extends Shop {
             };
             threads.add(CompletableFuture.runAsync(() -> {
                 assertDoesNotThrow(() -> made.setObject(1, value, Types.VARCHAR));
-                assertThrows(NullPointerException.class, made::execute);
+                assertThrows(IllegalStateException.class, made::execute);
             }));
             isSet.join();
             throw new Reject("no money");

@@ -231,7 +231,7 @@ class ParticipantTest extends Shop {
         Connection made = shop.open();
         return (Connection) Proxy.newProxyInstance(getClass().getClassLoader(), new Class<?>[] {Connection.class}, (self, method, values) -> {
             if (method.getName().equals("prepareStatement") && values[0].toString().contains("skald.done"))
-                assertThrows(NullPointerException.class, () -> ran.get(0).update("UPDATE wallet SET cents = 1"));
+                assertThrows(IllegalStateException.class, () -> ran.get(0).update("UPDATE wallet SET cents = 1"));
             if (Set.of("commit", "rollback").contains(method.getName())) made.createStatement().execute("UPDATE wallet SET cents = 0");
             return method.invoke(made, values);
         });
