@@ -31,6 +31,7 @@ import org.postgresql.PGProperty;
 
 /** What AMQP_URL and DATABASE_URL name, and the queues. */
 final class Servers {
+    private static final String escapes = ": a password's %, @, : and / are written %25, %40, %3A, %2F";
     private static final String host = "(?:\\[[^]@/?]*]|[^@/?:,]*)(?::[0-9]{1,5})?";
     private static final Pattern libpq = Pattern.compile("(?s)(?!.*%(?!\\p{XDigit}{2}))(?:jdbc:)?postgres(?:ql)?://"
         + "(?:(?<user>[^:@/]*)(?::(?<password>[^@/]*))?@)?(?<rest>" + host + "(?:," + host + ")*/[^@/?]*(?:\\?.*)?)");
@@ -67,8 +68,7 @@ final class Servers {
             // It may quote the password.
         }
         throw new IllegalArgumentException("AMQP_URL is not the URL of a broker, such as"
-            + " amqp://user:password@host:5672/vhost: a password's @, : and / are written %40, %3A, %2F,"
-            + " and a host has no _");
+            + " amqp://user:password@host:5672/vhost" + escapes + ", and a host has no _");
     }
 
     /** Java's own context says of a trust store that it can't be read, and not why. */
@@ -117,7 +117,7 @@ final class Servers {
         String url = read.matches() ? "jdbc:postgresql://" + read.group("rest") : "";
         Properties parsed = Driver.parseURL(url, new Properties()), settings = new Properties();
         if (parsed == null) throw new IllegalArgumentException("DATABASE_URL is not"
-            + " postgresql://USER:PASSWORD@HOST:PORT/DATABASE: a password's %, @ and / are written %25, %40, %2F");
+            + " postgresql://USER:PASSWORD@HOST:PORT/DATABASE" + escapes);
         for (PGProperty setting : chosen) {
             String value = setting.getOrDefault(parsed);
             List<String> choices = setting == PGProperty.PROTOCOL_VERSION ? List.of("3", "3.0", "3.2") : List.of(setting.getChoices());
