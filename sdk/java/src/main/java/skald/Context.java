@@ -37,7 +37,7 @@ public final class Context {
     private final class Lent implements InvocationHandler {
         private static final List<Class<?>> types = List.of(CallableStatement.class, PreparedStatement.class, Statement.class, ResultSet.class,
             DatabaseMetaData.class, Array.class, Blob.class, Clob.class); // those that can write, or that give what can
-        // Of these, what comes of them can't refuse, or stays with the connection.
+        // After these, a later use can't be refused, so the connection is closed with the step.
         private static final Set<String> isPast = Set.of("unwrap", "setBinaryStream", "setAsciiStream", "setCharacterStream", "setNetworkTimeout");
         private final Object real;
 

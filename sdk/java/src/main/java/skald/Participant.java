@@ -160,7 +160,7 @@ public final class Participant implements AutoCloseable {
         release(connection);
         boolean isChanged = !ctx.changes.isEmpty(); // what has not changed goes on as it came, to the byte and the version
         byte[] next = isChanged ? json.writeValueAsBytes(((ObjectNode) data).setAll(ctx.changes)) : message.getBody();
-        // In one: if a statement of another thread could fail between them, COMMIT would undo the step, which the driver takes for success.
+        // One statement: if another thread's failed between done() and COMMIT, the server would roll back, and the driver would not say so.
         query(connection, "SELECT skald.done(?::jsonb, ?, ?::integer); COMMIT", ctx.taken(), next, isChanged ? version : null);
         return "step.completed";
     }
@@ -202,8 +202,8 @@ public final class Participant implements AutoCloseable {
                 + " channels, and the broker allows " + broker.getChannelMax() + " on a connection: take fewer, or raise its channel_max");
             for (int lane = 0; lane <= lanes; ++lane) {
                 boolean givenUp = lane == 0;
-                // What comes back is at the queue's head, and when it kills this process too, what is out with it is counted as it is. So the first
-                // one is alone; for ten seconds at most, since it may only wait for a lock.
+                // After a crash, the delivery that caused it is first in the queue. Take it alone, so that no other is counted with it. After 10 s take
+                // more: it may only wait for a lock.
                 if (lane == 2) CompletableFuture.anyOf(acked.completeOnTimeout(null, 10, TimeUnit.SECONDS), stopped, failed).exceptionally(e -> null).join();
                 if (failed.isDone() || stopped.isDone()) break; // what is told to end gives back what it gets, and that counts
                 Channel channel = broker.createChannel();
