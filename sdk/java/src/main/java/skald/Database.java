@@ -29,12 +29,9 @@ final class Database {
             if (isKept) connection.close();
             else idle.push(connection);
             return true;
-        } catch (IllegalStateException held) {
+        } catch (IllegalStateException | SQLException error) {
             connection.close();
-            return true;
-        } catch (SQLException lost) {
-            connection.close();
-            return false;
+            return error instanceof IllegalStateException; // a COPY holds it: it is not lost
         }
     }
 
