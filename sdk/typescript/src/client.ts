@@ -12,6 +12,9 @@ export interface Loan {
   lost?: unknown; left?: boolean; pid?: number; unheard?: (error: unknown) => void;
 }
 
+/** SQLSTATEs of what another transaction has caused. */
+export const contention = new Set(["40001", "40P01", "55P03"]);
+
 class TooLate extends Error {}
 
 function note(error: unknown, loan: Loan): void {

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { bodyOf, parse } from "./body.js";
-import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
+import { commit, contention, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump } from "./json.js";
 import { onRaised, watch, type Next, type Raised } from "./layers.js";
 import { LeftOpen, lookForLeft } from "./left.js";
@@ -71,7 +71,6 @@ interface Claimed { pool: pg.Pool; client: pg.PoolClient; taken: string; context
 const triesMax = 3, waitMax = 30;
 const elsewhere = new Set([307, 308]); // the same request, with the same key, to another target
 const passing = new Set([401, 403, 408, 409, 425, 429]); // a retry may get another response
-const contention = new Set(["40001", "40P01", "55P03"]);
 
 // What a handler has left in its session (docs/session.md). What follows a COMMIT or ROLLBACK of its own must write nothing.
 const reset = `RESET ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; CLOSE ALL; UNLISTEN *; DISCARD TEMP; SELECT pg_advisory_unlock_all();

@@ -5,7 +5,7 @@ import pg from "pg";
 import { constants } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
-import { commit, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
+import { commit, contention, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { dump, refuseLostDigits } from "./json.js";
 import { Lanes } from "./lanes.js";
 import { ended } from "./left.js";
@@ -80,8 +80,6 @@ interface Step {
 
 const contendedMax = 50, lostMax = 5; // in a row, before they count as an attempt of the step
 const idleMax = 30000; // after that many ms of silence the server ends a transaction
-const silence = "; the connection was lost after more than 30 s in the step, which may not be silent in its transaction for so long";
-const contention = new Set(["40001", "40P01", "55P03"]);
 
 class WrongDatabase extends Error {}
 class Stopping extends Error {}
@@ -140,29 +138,26 @@ export class Participant {
   }
 
   /** Processes a delivery, which can be acked afterwards; resolves to what happened. Rejects only if the database can't be reached or refuses
-   * what Skald itself writes, and nothing has happened; or if a failover may lose what has. */
+   * what Skald itself writes, or if it was to be run again when the process was told to stop, and nothing has happened; or if a failover may lose
+   * what has. */
   async process(message: Message): Promise<string> {
     for (let contended = 0, lost = 0; ; ) {
       const held: Held = {};
       try {
         return await this.run(message, held, (client) => this.deliver(client, message, held));
       } catch (thrown) {
-        const error = explained(withText(thrown), held, "step"), isContention = contention.has(error?.code);
-        // It comes again; or it has waited for 5 s, and who keeps the delivery looks whether it is to stop.
-        if (isContention && (this.stopping || (!held.taken && error.code === "55P03"))) throw error;
-        if (isContention && ++contended < contendedMax) {
-          await sleep(Math.random() * Math.min(250, 5 * 2 ** Math.min(contended, 6)));
-          continue;
-        }
-        if (!held.taken || error instanceof InDoubt) throw error;
-        const isSilent = held.lost && Date.now() - held.since! > idleMax;
-        if (held.lost && !isSilent && ++lost < lostMax) continue;
-        return await this.end(message, held, error, isSilent ? silence : "");
+        const error = explained(withText(thrown), held, "step");
+        if (error instanceof InDoubt) throw error;
+        const isPassing = (contention.has(error?.code) && ++contended < contendedMax)
+          || (held.lost && ++lost < lostMax && Date.now() - held.since! < idleMax);
+        if (held.taken && !isPassing) return await this.end(message, held, error);
+        if (!isPassing || this.stopping) throw error;
+        await sleep(Math.random() * 5 * 2 ** Math.min(contended + lost, 5));
       }
     }
   }
 
-  private async end(message: Message, { taken, over }: Held, error: any, more: string): Promise<string> {
+  private async end(message: Message, { taken, over }: Held, error: any): Promise<string> {
     const said = (call: string, value: unknown): Promise<string> =>
       this.run(message, {}, async (client) => (await client.query(`SELECT skald.${call} AS event`, [taken, message.body, value])).rows[0].event);
     const why = text(reason(error));
@@ -171,9 +166,9 @@ export class Participant {
       : error instanceof Snooze ? said("snooze($1, $2, $3 * interval '1 millisecond')", error.milliseconds)
       : error instanceof Malformed ? said("give_up($1, $2, 'malformed', $3)", why)
       : over && error?.code === "2D000" ? said("give_up($1, $2, 'transaction_ended', $3)", why)
-      : said("fail($1, $2, $3)", `${error?.name ?? "error"}: ${why}${more}`);
+      : said("fail($1, $2, $3)", `${error?.name ?? "error"}: ${why}`);
     const event = await made, isFault = ![Reject, Snooze, Malformed].some((one) => error instanceof one);
-    if (isFault || event.endsWith(".parked")) this.log(`${event} of ${line(message.messageId)}: ${isFault && error?.stack ? lines(error) : line(why)}${more}`);
+    if (isFault || event.endsWith(".parked")) this.log(`${event} of ${line(message.messageId)}: ${isFault && error?.stack ? lines(error) : line(why)}`);
     return event;
   }
 
@@ -185,6 +180,7 @@ export class Participant {
     const client = await this.pool.connect();
     const lose = (): unknown => (held.lost ||= !held.left); // its queries fail too, and say so
     client.on("error", lose);
+    held.since = Date.now();
     try {
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       const event = await work(client);
@@ -214,7 +210,6 @@ export class Participant {
     }
     const taken: string = (held.taken = row.taken);
     held.pid = row.pid;
-    held.since = Date.now();
     const step = this.steps.get(`${row.definition}/${row.step}`)!;
     const ctx: Context = {
       client: lent(client, held, `the step of ${line(message.messageId)} has ended: what it does with \`ctx\` comes before that`),
