@@ -3,13 +3,26 @@ import { Stream } from "node:stream";
 import pg from "pg";
 import { lines } from "./log.js";
 
-/** `unsent`: what has failed before it was sent, of which the transaction does not know. `failed`: what has ended the transaction, and no
- * savepoint has undone. `met`: the last one of these, undone or not. `over`: it was one of 2D000, by who has ended the transaction or tried to.
- * `heard`: ends what was made to listen to the client. `lost`: the connection was, or why. `left`: it is given up, because of left.ts.
- * `pid`: the server's, behind a pooler too. `unheard`: ends a step or handler that waits for a stream whose error nobody hears. */
+/** What is known of a client while it is a step's or handler's. */
 export interface Loan {
-  ended?: boolean; unsent?: unknown; failed?: pg.DatabaseError; met?: pg.DatabaseError; over?: boolean; heard?: (() => unknown)[];
-  lost?: unknown; left?: boolean; pid?: number; unheard?: (error: unknown) => void;
+  /** It is no longer. */
+  ended?: boolean;
+  /** What has failed before it was sent, so that the transaction does not know of it. */
+  unsent?: unknown;
+  /** What has ended the transaction, and no savepoint has undone. */
+  failed?: pg.DatabaseError;
+  /** The last one of these, undone or not. */
+  met?: pg.DatabaseError;
+  /** One of them was 2D000: who uses the client has ended the transaction, or tried to. */
+  over?: boolean;
+  /** Each ends what was made to listen to the client. */
+  heard?: (() => unknown)[];
+  /** The connection was; or why. */
+  lost?: unknown;
+  /** The connection is given up, because of left.ts. */
+  left?: boolean;
+  /** Ends a step or handler that waits for a stream whose error nobody hears. */
+  unheard?: (error: unknown) => void;
 }
 
 /** SQLSTATEs of what another transaction has caused. */

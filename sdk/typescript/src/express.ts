@@ -66,7 +66,7 @@ export interface Guard {
 
 interface State extends Loan { raised?: unknown; asked?: boolean; cut?: unknown }
 type Failed = (why: unknown, status?: number) => void;
-interface Claimed { pool: pg.Pool; client: pg.PoolClient; taken: string; context: RequestContext; state: State }
+interface Claimed { client: pg.PoolClient; taken: string; context: RequestContext; state: State }
 
 const triesMax = 3, waitMax = 30;
 const elsewhere = new Set([307, 308]); // the same request, with the same key, to another target
@@ -129,7 +129,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
     throw error;
   }
   if (!answer) {
-    await lookForLeft(pool, met.client, state, true); // a statement may still be under way
+    await lookForLeft(met.client, state, true); // a statement may still be under way
     await rolledBack(met);
   }
   const sent = answer ? await finished(met, answer, failed, () => claim(() => undefined)) : tooSlow();
@@ -157,12 +157,11 @@ async function claimed(
       client.on("error", (why) => (state.left || (state.lost ??= why)));
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
       const { rows: [row] } = await client.query(`SELECT *, taken::text AS token, headers::text AS pairs,
-        set_config('default_transaction_read_only', NULL, true) AS fenced, pg_backend_pid() AS pid FROM skald.take_request($1, $2, $3, $4, $5)`,
+        set_config('default_transaction_read_only', NULL, true) AS fenced FROM skald.take_request($1, $2, $3, $4, $5)`,
         [scope, keys, req.method, target, body]);
       // By an operator, who means this session too, although it says READ WRITE.
       if (row.fenced === "on") throw (state.lost = new Error("the database has become read-only"));
-      state.pid = row.pid;
-      if (row.verdict === "run") return { pool, client, taken: row.token, state, context: contextOf(client, scope, row.key, row.token, state) };
+      if (row.verdict === "run") return { client, taken: row.token, state, context: contextOf(client, scope, row.key, row.token, state) };
       await commit(client, "guard");
       release(client, false);
       return { status: row.status_code, type: row.content_type, headers: JSON.parse(row.pairs), body: row.response, problem: row.problem };
@@ -232,7 +231,7 @@ async function rolledBack(by: Claimed): Promise<boolean> {
 
 async function finished(by: Claimed, answer: Made, failed: Failed, again: () => Promise<Claimed | Made>): Promise<Made> {
   const { context, state } = by;
-  await lookForLeft(by.pool, by.client, state, Boolean(state.raised));
+  await lookForLeft(by.client, state, Boolean(state.raised));
   const lost = (made: Made, why: unknown): Made => (failed(why, 503), made);
   const { status } = answer, isNobodys = !state.asked && status >= 400; // of no route, or of middleware: tomorrow it may be another
   if (isNobodys || status >= 500 || state.raised || context.leavesNothing || elsewhere.has(status) || (passing.has(status) && !context.isFinal)) {

@@ -200,7 +200,7 @@ export class Participant {
   private async deliver(client: pg.PoolClient, message: Message, held: Held): Promise<string> {
     if (this.stopping) throw new Stopping(); // it has waited for a lane
     const { rows: [row] } = await client.query(
-      `SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text, pg_backend_pid() AS pid
+      `SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text
          FROM skald.take($1, $2, $3, $4, $5, $6, $7)`,
       [text(message.type), JSON.stringify(headersOf(message.headers)), message.body, this.said(), text(message.messageId ?? ""),
         text(message.contentType ?? "application/json"), message.givenUp ?? false]);
@@ -209,7 +209,6 @@ export class Participant {
       return row.event;
     }
     const taken: string = (held.taken = row.taken);
-    held.pid = row.pid;
     const step = this.steps.get(`${row.definition}/${row.step}`)!;
     const ctx: Context = {
       client: lent(client, held, `the step of ${line(message.messageId)} has ended: what it does with \`ctx\` comes before that`),
@@ -224,7 +223,7 @@ export class Participant {
     const newer = step.upcast && row.version < Number(step.said["version"] ?? 1) ? step.said["version"] : null;
     const read = (): unknown => (newer === null ? JSON.parse(received) : step.upcast!(JSON.parse(received), row.version));
     const given = read(), work = row.is_compensation ? step.compensate! : step.execute;
-    const data = (await ended(this.pool, client, held, () => work(ctx, given))) ?? given;
+    const data = (await ended(client, held, () => work(ctx, given))) ?? given;
     // What has not changed goes on as it came, to the byte and the version.
     const changed = !isDeepStrictEqual(data, read());
     if (changed) refuseLostDigits(received);

@@ -11,6 +11,7 @@ import { guard } from "../src/express.js";
 import { Participant, Reject, type Context } from "../src/index.js";
 import { OwnDatabase } from "./database.js";
 import { message } from "./message.js";
+import { waitFor } from "./process.js";
 import { close, listening, send } from "./server.js";
 
 /** As pg-cursor and pg-copy-streams are made, of which the one waits for who reads on and the other for who writes. */
@@ -43,14 +44,14 @@ class Stream extends Readable {
   handleReadyForQuery(): void { return undefined; }
   handleError(error: Error): void { this.destroy(error); }
 }
-const waitFor = (stream: Stream): Promise<unknown> => once(stream.pipe(new PassThrough()), "finish");
+const piped = (stream: Stream): Promise<unknown> => once(stream.pipe(new PassThrough()), "finish");
 
 const database = new OwnDatabase(), { url } = database;
 const leave: Record<string, (client: pg.ClientBase) => unknown> = {
   cursor: (client) => client.query(new Cursor()).isOpen,
   copy: (client) => client.query(new Copy()).isOpen,
   long: (client) => void client.query("SELECT pg_sleep(60)"),
-  // As one that the server had yet to read when it was cancelled.
+  // Which nothing cancels.
   deaf: (client) => void client.query("DO $$ BEGIN PERFORM pg_sleep(60); EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(60); END $$"),
 };
 const ends = Object.keys(leave).flatMap((left) => ["returns", "rejects", "throws"].map((end) => [left, end] as const));
@@ -69,8 +70,9 @@ after(async () => {
   await database.drop();
 });
 
-const open = async (): Promise<number> => (await c.query(`SELECT count(*)::int AS n FROM pg_stat_activity
-  WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`)).rows[0].n;
+/** What was left open: the server looks for its client once a second. */
+const ended = (): Promise<void> => waitFor(async () => (await c.query(`SELECT FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`)).rowCount === 0);
 
 test("what a step leaves open is its fault, and keeps nobody", async () => {
   let isFirst = true;
@@ -89,7 +91,7 @@ test("what a step leaves open is its fault, and keeps nobody", async () => {
   const failed = (end: string, event: string): string => (end === "rejects" ? "step.rejected" : event);
   try {
     assert.deepEqual(await all("1"), ends.map(([, end]) => failed(end, "step.failed")));
-    assert.equal(await open(), 0);
+    await ended();
     assert.deepEqual(said.map((line) => /of (\w+-\w+):charge: Error: (broke|a cursor)/.exec(line)?.slice(1).join(" ")).sort(),
       ends.filter(([, end]) => end !== "rejects").map(([left, end]) => `${left}-${end} ${end === "throws" ? "broke" : "a cursor"}`).sort());
     isFirst = false;
@@ -121,7 +123,8 @@ test("what a handler leaves open is a 500, a refusal stays one, and no other req
   try {
     const status: Record<string, number> = { returns: 500, rejects: 409, throws: 403 };
     assert.deepEqual(await all(), ends.map(([, end]) => status[end]));
-    assert.deepEqual([await open(), (await c.query("SELECT * FROM note")).rowCount, said.length], [0, 0, Object.keys(leave).length]);
+    await ended();
+    assert.deepEqual([(await c.query("SELECT * FROM note")).rowCount, said.length], [0, Object.keys(leave).length]);
     for (const line of said) assert.match(line, /POST \/\w+\/returns, key \w+-returns: 500: Error: a cursor, stream or COPY was left open/);
     isFirst = false;
     assert.deepEqual(await all(), ends.map(() => 201));
@@ -144,7 +147,8 @@ test("a handler that was too slow keeps nothing, also amid a statement", async (
     await req.skald!.sql("INSERT INTO note VALUES ('x')");
     await leave[String(req.params["left"])]!(req.skald!.client);
   }), Object.keys(leave).map(() => 503));
-  assert.deepEqual([await open(), (await c.query("SELECT * FROM note")).rowCount], [0, 0]);
+  await ended();
+  assert.equal((await c.query("SELECT * FROM note")).rowCount, 0);
   assert.deepEqual(await all(30_000, (_, res) => void res.status(201).end()), Object.keys(leave).map(() => 201));
 });
 
@@ -154,14 +158,14 @@ test("a stream whose error nobody hears fails who waits for it", async () => {
     .retriable("order", "pay-out", async (ctx: Context) => {
       const stream = ctx.client.query(new Stream());
       assert.ok(!("callback" in stream)); // of pg's, for a timer that would go on behind the stream's end
-      await waitFor(stream);
+      await piped(stream);
     }, { first_ms: 0 });
   assert.equal(await shop.process(message("pay-out", 4, { key: "unheard" })), "step.failed");
   assert.match(said.join(), /division by zero/);
   await shop.pool.end();
   const guarded = guard({ databaseUrl: url, connections: 1 });
   const server = await listening(express().set("env", "test").use(guarded).post("/", async ({ skald }, res) => {
-    await waitFor(skald!.client.query(new Stream()));
+    await piped(skald!.client.query(new Stream()));
     res.status(201).end();
   }), guarded);
   assert.equal((await send(server, "unheard")).status, 500);
