@@ -41,29 +41,10 @@ function note(error: unknown, loan: Loan): void {
 // Where a statement has failed, none but ROLLBACK succeeds.
 const succeeded = (loan: Loan): void => void delete loan.failed;
 
-/** Its failure is noted; and so what only passes that on, as its then() and finally() do, need not be awaited either. */
-class Noted<T> extends Promise<T> {
-  override then<A = T, B = never>(
-    done?: ((made: T) => A | PromiseLike<A>) | null, failed?: ((error: any) => B | PromiseLike<B>) | null): Promise<A | B> {
-    const next = super.then(done, failed);
-    if (!failed) super.then(undefined, () => next.catch(() => undefined));
-    return next;
-  }
-
-  override finally(done?: (() => void) | null): Promise<T> {
-    const next: Promise<T> = super.finally(typeof done !== "function" ? done : async () => {
-      await done(); // what that throws is its own
-      next.catch(() => undefined);
-    });
-    return next;
-  }
-}
-
 /** So that what nobody awaits does not end the process when it fails: COMMIT says so too, or `unsent`. */
 export function quiet<T>(made: Promise<T>, loan: Loan): Promise<T> {
-  const noted = new Noted<T>((done, failed) => void made.then(done, failed));
-  noted.then(() => succeeded(loan), (error) => note(error, loan));
-  return noted;
+  made.then(() => succeeded(loan), (error) => note(error, loan));
+  return made;
 }
 
 /** Likewise for what is submitted, as cursors and COPY are: its error is an event. Where nobody else hears it, it would be waited for in vain. */
