@@ -328,24 +328,19 @@ export class Participant {
 
   /** The queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. */
   private async expectQueues(channel: amqp.Channel): Promise<void> {
+    const queue = `skald.${this.service}`, declares = this.settings.declare !== false;
+    const made = (name: string, more: Record<string, unknown>): Promise<unknown> =>
+      channel.assertQueue(name, { durable: true, arguments: { "x-queue-type": "quorum", ...more } });
     const left = (key: string) => ({ "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": key });
-    const queue = `skald.${this.service}`;
-    const declares = this.settings.declare !== false;
-    const queues: [string, Record<string, unknown>][] = [
-      // Who declares nothing sees no arguments, but the name of the queue that `skald declare` has made for its database.
-      [`${queue}.database${declares ? "" : `.${this.database}`}`, left(this.database)],
-      [queue, { ...left(this.service), "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish" }],
-      [`${queue}.parked`, {}]];
-    for (const [name, more] of queues) {
-      const made = declares ? channel.assertQueue(name, { durable: true, arguments: { "x-queue-type": "quorum", ...more } }) : channel.checkQueue(name);
-      await made.catch((error) => {
-        if (name !== queues[0]![0] || ![404, 406].includes(error?.code)) throw error;
-        throw new WrongDatabase(`the messages for ${this.service} belong to another database, and this process is connected to the database ` +
-          `${this.database}: check DATABASE_URL. If the service has moved to a new database permanently, stop its processes, delete ${queue}.database ` +
-          `and ${queue}.database.ID of the old one, and run \`skald declare --service ${this.service}\`. (${error.message})`);
-      });
-    }
+    // Who declares nothing sees no arguments, but the name of the queue that `skald declare` has made for its database.
+    await (declares ? made(`${queue}.database`, left(this.database)) : channel.checkQueue(`${queue}.database.${this.database}`)).catch((error) => {
+      if (![404, 406].includes(error?.code)) throw error;
+      throw new WrongDatabase(`the messages for ${this.service} belong to another database than the DATABASE_URL's (${this.database}): check it, ` +
+        `and what \`skald declare\` says (${error.message})`);
+    });
     if (!declares) return;
+    await made(queue, { ...left(this.service), "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish" });
+    await made(`${queue}.parked`, {});
     for (const exchange of ["skald", "skald.parked"]) await channel.assertExchange(exchange, "direct", { durable: true });
     await channel.bindQueue(queue, "skald", this.service);
     await channel.bindQueue(`${queue}.parked`, "skald.parked", this.service);
