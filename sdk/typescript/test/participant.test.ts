@@ -72,8 +72,8 @@ test("what a step changes goes on, and digits are not lost in silence", async ()
   const wide = Buffer.from('{"id":"1","cents":9007199254740993}');
   assert.equal(await shop.process(message("charge", 2, { key: "b", body: wide })), "step.failed");
   assert.match(await one("SELECT error FROM skald.idempotency WHERE key = 'b'"), /9007199254740993/);
-  for (const [number, event] of [["0.9237841293847123", "completed"], ["1e23", "completed"], ["15e22", "completed"], ["9007199254740992", "completed"],
-    ["9007199254740993e0", "failed"], ["-9007199254740993", "failed"]]) {
+  for (const [number, event] of [["0.9237841293847123", "completed"], ["1e23", "completed"], ["9007199254740992", "completed"],
+    ["-9007199254740993", "failed"], ["4611686018427387904", "failed"]]) { // a double, which JSON.stringify writes as ...8000
     acts = [async (_, order) => void (order.charge = "c2")];
     assert.equal(await shop.process(message("charge", 2, { key: `n${number}`, body: Buffer.from(`{"id":"1","cents":${number}}`) })), `step.${event}`);
   }
