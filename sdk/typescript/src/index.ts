@@ -234,9 +234,7 @@ export class Participant {
 
   /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again. */
   async start(): Promise<void> {
-    if (!(this.settings.databaseUrl ?? process.env["DATABASE_URL"])) throw new Error("DATABASE_URL is not set");
     const url = this.settings.amqpUrl ?? process.env["AMQP_URL"] ?? "";
-    if (!url) throw new Error("AMQP_URL is not set");
     if (!isUrl(url, /^amqps?:/)) throw new Error(`AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: ${escapes}`);
     const signals = ["SIGTERM", "SIGINT"] as const;
     const stopped = new Promise<void>((resolve) => {
@@ -276,7 +274,6 @@ export class Participant {
   }
 
   private async consume(url: string, stopped: Promise<void>): Promise<void> {
-    await this.connect();
     const broker = await amqp.connect(url).catch((error) => {
       const why = !/ConnectionOpenOk/.test(error.message) ? reason(error)
         : "the broker has refused the vhost (its log says why): it is not there, is down or full, or this user may not use it";

@@ -13,6 +13,6 @@ export function isUrl(text: string, scheme: RegExp): boolean {
 }
 
 export function checkDatabaseUrl(text = process.env["DATABASE_URL"] ?? ""): void {
-  if (text === "" || /^(\/|socket:)/.test(text) || isUrl(text, /^postgres(ql)?:/)) return; // `pg` has other words for a socket
+  if (/^(\/|socket:)/.test(text) || isUrl(text, /^postgres(ql)?:/)) return; // `pg` has other words for a socket
   throw new Error(`DATABASE_URL is not the URL of a database, such as postgresql://user:password@host:5432/database: ${escapes}`);
 }

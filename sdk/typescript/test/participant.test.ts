@@ -258,7 +258,7 @@ test("mistakes are said at the start", async () => {
   for (const lanes of [0, -1, 1.5, NaN]) assert.throws(() => new Participant("payments", { databaseUrl: url, lanes }), /whole number from 1/);
   assert.throws(() => shop.pivot("order", "charge", async () => undefined), /twice/);
   for (const amqpUrl of ["", "localhost", "amqp://u:pa%cret@localhost:1", "amqp://u:se/cret@localhost:1", "amqp://u:se?cret@localhost:1"])
-    await assert.rejects(new Participant("none", { databaseUrl: url, amqpUrl }).start(), /^Error: AMQP_URL is not (set|the URL of a broker)((?!cret).)*$/);
+    await assert.rejects(new Participant("none", { databaseUrl: url, amqpUrl }).start(), /^Error: AMQP_URL is not the URL of a broker((?!cret).)*$/);
 });
 
 test("signatures that are required are refused at the start", async () => {

@@ -7,7 +7,7 @@ import { isUrl } from "../src/urls.js";
 
 test("a DATABASE_URL that is none is refused at the start", async () => {
   const refused = /^Error: DATABASE_URL is not the URL of a database, such as ((?!cret).)*$/;
-  for (const databaseUrl of ["host=127.0.0.1 dbname=cret", "postgresql://u:se@cret/x@127.0.0.1:1/none", "postgresql://u:1/cret@127.0.0.1:1/none",
+  for (const databaseUrl of ["", "host=127.0.0.1 dbname=cret", "postgresql://u:se@cret/x@127.0.0.1:1/none", "postgresql://u:1/cret@127.0.0.1:1/none",
     "postgresql://u:se/cret@127.0.0.1:1/none", "postgresql://u:1#cret@127.0.0.1:1/none", "postgresql://u:%c3cret@127.0.0.1:1/none", "mysql://u:cret@127.0.0.1"]) {
     assert.throws(() => guard({ databaseUrl }), refused);
     const shop = new Participant("none", { databaseUrl });
