@@ -1,8 +1,7 @@
 // A request's body: its bytes, and what they say if they are JSON.
 import type { IncomingMessage } from "node:http";
-import { refuseLostDigits } from "./json.js";
-import { problem, unreadable } from "./problems.js";
-import type { Made } from "./response.js";
+import { problem, unreadable, type Made } from "./response.js";
+import { refuseLostDigits } from "./text.js";
 
 const unicode = new Set(["utf-8", "utf8", "us-ascii"]);
 

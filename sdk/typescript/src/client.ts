@@ -1,7 +1,7 @@
 import type { EventEmitter } from "node:events";
 import { Stream } from "node:stream";
 import pg from "pg";
-import { lines } from "./log.js";
+import { lines } from "./text.js";
 
 /** What is known of a client while it is a step's or handler's. */
 export interface Loan {

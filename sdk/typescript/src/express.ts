@@ -5,12 +5,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { bodyOf, parse } from "./body.js";
 import { commit, contention, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
-import { dump } from "./json.js";
+import { ignore, isClosed, keep, type Kept } from "./kept.js";
 import { onRaised, watch, type Next, type Raised } from "./layers.js";
 import { LeftOpen, lookForLeft } from "./left.js";
-import { line, lines, reason } from "./log.js";
-import { away, cutOff, endedItself, full, inTheWay, problem, tooLarge, tooSlow, unknown } from "./problems.js";
-import { ignore, isClosed, keep, send, type Kept, type Made } from "./response.js";
+import { away, cutOff, endedItself, full, inTheWay, problem, send, tooLarge, tooSlow, unknown, type Made } from "./response.js";
+import { dump, line, lines, reason } from "./text.js";
 import { checkDatabaseUrl } from "./urls.js";
 
 /** What a handler can use until it has responded, as `req.skald`. */

@@ -6,11 +6,9 @@ import { constants } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 import { commit, contention, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
-import { dump, refuseLostDigits } from "./json.js";
 import { Lanes } from "./lanes.js";
 import { ended } from "./left.js";
-import { line, lines, reason } from "./log.js";
-import { headersOf, text, withText } from "./texts.js";
+import { dump, headersOf, line, lines, reason, refuseLostDigits, text, withText } from "./text.js";
 import { checkDatabaseUrl, escapes, isUrl } from "./urls.js";
 
 /** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */

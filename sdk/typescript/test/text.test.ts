@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import amqp from "amqplib";
 import { Participant } from "../src/index.js";
-import { lines } from "../src/log.js";
+import { lines } from "../src/text.js";
 import { message } from "./message.js";
 
 test("an error's frames are lines, and its text is none, also where its message was changed", () => {
