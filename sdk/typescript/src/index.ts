@@ -1,53 +1,19 @@
 // Steps of Skald's sagas in TypeScript: each happens once in effect. A step is a function, which runs in the transaction of a `pg` client
 // with the record that it ran and the message to the next step. docs/languages.md has an example.
-import amqp from "amqplib";
+import type amqp from "amqplib";
 import pg from "pg";
 import { constants } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
+import { connected, expectQueues, WrongDatabase } from "./broker.js";
 import { commit, contention, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
+import { Malformed, Reject, Snooze, type Context, type Message } from "./context.js";
 import { Lanes } from "./lanes.js";
 import { ended } from "./left.js";
 import { dump, headersOf, line, lines, reason, refuseLostDigits, text, withText } from "./text.js";
-import { checkDatabaseUrl, escapes, isUrl } from "./urls.js";
+import { amqpUrl, checkDatabaseUrl } from "./urls.js";
 
-/** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
-export class Reject extends Error {}
-
-/** Not yet: the step's writes are undone, and it runs again after that many milliseconds. It uses no attempt. */
-export class Snooze extends Error {
-  constructor(readonly milliseconds: number) {
-    super(`again in ${milliseconds} ms`);
-    if (!(Math.abs(milliseconds) < 1e14)) throw new RangeError(`Snooze waits for a number of milliseconds, and not for ${milliseconds}`);
-  }
-}
-
-/** The step can't work with this data: the delivery is parked, and the saga is stuck until an operator looks. */
-export class Malformed extends Error {}
-/** A delivery, as it came. */
-export interface Message {
-  readonly type: string;
-  readonly headers: Readonly<Record<string, unknown>>;
-  readonly body: Buffer;
-  readonly messageId?: string;
-  readonly contentType?: string;
-  readonly givenUp?: boolean; // it is in the queue `skald.SERVICE.parked` by the delivery limit, or came back from there
-}
-
-/** What a step can use while it runs. It must not be kept. */
-export interface Context {
-  readonly client: pg.PoolClient; // in Skald's transaction: do not end it
-  readonly scope: string;
-  readonly saga: string; // its key
-  readonly definition: string;
-  readonly version: number; // of the data, as it came
-  readonly step: string;
-  readonly attempt: number; // from 1
-  /** The derived key, the same for every attempt and delivery: what to give another system as the idempotency key. */
-  readonly key: string;
-  sql<Row extends pg.QueryResultRow = pg.QueryResultRow>(query: string, values?: unknown[]): Promise<pg.QueryResult<Row>>;
-  publish(destination: string, type: string, body: unknown, ifUnrouted?: "keep" | "drop"): Promise<void>; // if the step commits, at least once
-}
+export { Malformed, Reject, Snooze, type Context, type Message };
 
 /** Changes the data, or returns what it is from now on. Throws Reject, Snooze or Malformed; anything else is a fault, and is tried again. */
 export type Work<Data> = (ctx: Context, data: Data) => Promise<Data | void>;
@@ -79,7 +45,6 @@ interface Step {
 const contendedMax = 50, lostMax = 5; // in a row, before they count as an attempt of the step
 const idleMax = 30000; // after that many ms of silence the server ends a transaction
 
-class WrongDatabase extends Error {}
 class Stopping extends Error {}
 interface Held extends Loan { taken?: string; since?: number }
 
@@ -232,8 +197,7 @@ export class Participant {
 
   /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again. */
   async start(): Promise<void> {
-    const url = this.settings.amqpUrl ?? process.env["AMQP_URL"] ?? "";
-    if (!isUrl(url, /^amqps?:/)) throw new Error(`AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: ${escapes}`);
+    const url = amqpUrl(this.settings.amqpUrl);
     const signals = ["SIGTERM", "SIGINT"] as const;
     const stopped = new Promise<void>((resolve) => {
       const stop = (name: NodeJS.Signals): void => {
@@ -272,11 +236,7 @@ export class Participant {
   }
 
   private async consume(url: string, stopped: Promise<void>): Promise<void> {
-    const broker = await amqp.connect(url).catch((error) => {
-      const why = !/ConnectionOpenOk/.test(error.message) ? reason(error)
-        : "the broker has refused the vhost (its log says why): it is not there, is down or full, or this user may not use it";
-      throw new Error(`${url.replace(/\/\/([^:]*):.*@/s, "//$1@")}: ${why}`); // without the password
-    });
+    const broker = await connected(url);
     const under = new Set<Promise<void>>(), queue = `skald.${this.service}`;
     let isOver = false;
     try {
@@ -298,7 +258,7 @@ export class Participant {
         };
         broker.createChannel().then(async (channel) => {
           channel.on("error", () => undefined); // what it refuses, it says better
-          await this.expectQueues(channel);
+          await expectQueues(channel, this.service, this.database, this.settings.declare !== false);
           channel.on("error", reject);
           await channel.prefetch(1);
           await channel.consume(`${queue}.parked`, take(channel, true));
@@ -319,25 +279,5 @@ export class Participant {
       await Promise.allSettled(under);
       await broker.close().catch(() => undefined);
     }
-  }
-
-  /** The queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. */
-  private async expectQueues(channel: amqp.Channel): Promise<void> {
-    const queue = `skald.${this.service}`, declares = this.settings.declare !== false;
-    const made = (name: string, more: Record<string, unknown>): Promise<unknown> =>
-      channel.assertQueue(name, { durable: true, arguments: { "x-queue-type": "quorum", ...more } });
-    const left = (key: string) => ({ "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": key });
-    // Who declares nothing sees no arguments, but the name of the queue that `skald declare` has made for its database.
-    await (declares ? made(`${queue}.database`, left(this.database)) : channel.checkQueue(`${queue}.database.${this.database}`)).catch((error) => {
-      if (![404, 406].includes(error?.code)) throw error;
-      throw new WrongDatabase(`the messages for ${this.service} belong to another database than the DATABASE_URL's (${this.database}): check it, ` +
-        `and what \`skald declare\` says (${error.message})`);
-    });
-    if (!declares) return;
-    await made(queue, { ...left(this.service), "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish" });
-    await made(`${queue}.parked`, {});
-    for (const exchange of ["skald", "skald.parked"]) await channel.assertExchange(exchange, "direct", { durable: true });
-    await channel.bindQueue(queue, "skald", this.service);
-    await channel.bindQueue(`${queue}.parked`, "skald.parked", this.service);
   }
 }

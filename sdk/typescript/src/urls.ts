@@ -1,6 +1,6 @@
 // What AMQP_URL and DATABASE_URL may be. The libraries read more, and say forever that they can't connect, with a piece of the password.
 
-export const escapes = "a password's @, :, / and % are written %40, %3A, %2F, %25";
+const escapes = "a password's @, :, / and % are written %40, %3A, %2F, %25";
 
 export function isUrl(text: string, scheme: RegExp): boolean {
   try {
@@ -10,6 +10,11 @@ export function isUrl(text: string, scheme: RegExp): boolean {
   } catch {
     return false;
   }
+}
+
+export function amqpUrl(text = process.env["AMQP_URL"] ?? ""): string {
+  if (isUrl(text, /^amqps?:/)) return text;
+  throw new Error(`AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: ${escapes}`);
 }
 
 export function checkDatabaseUrl(text = process.env["DATABASE_URL"] ?? ""): void {
