@@ -19,4 +19,4 @@ shipping.pivot<Order>("place-order", "arrange-shipping", async (ctx, order) => {
 await shipping.connect(); // which refuses another service's database
 const { rows } = await shipping.pool.query("SELECT to_regclass('stock') IS NULL AS missing");
 if (rows[0].missing) await shipping.pool.query(await readFile(process.env["SHIPPING_TABLES"]!, "utf8"));
-await shipping.start();
+await shipping.run();

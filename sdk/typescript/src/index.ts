@@ -107,7 +107,7 @@ export class Participant {
     for (let contended = 0, lost = 0; ; ) {
       const held: Held = {};
       try {
-        return await this.run(message, held, (client) => this.deliver(client, message, held));
+        return await this.inLane(message, held, (client) => this.deliver(client, message, held));
       } catch (thrown) {
         const error = explained(withText(thrown), held, "step");
         if (error instanceof InDoubt) throw error;
@@ -122,7 +122,7 @@ export class Participant {
 
   private async end(message: Message, { taken, over }: Held, error: any): Promise<string> {
     const said = (call: string, value: unknown): Promise<string> =>
-      this.run(message, {}, async (client) => (await client.query(`SELECT skald.${call} AS event`, [taken, message.body, value])).rows[0].event);
+      this.inLane(message, {}, async (client) => (await client.query(`SELECT skald.${call} AS event`, [taken, message.body, value])).rows[0].event);
     const why = text(reason(error));
     const made =
       error instanceof Reject ? said("reject($1, $2, $3)", why)
@@ -135,7 +135,7 @@ export class Participant {
     return event;
   }
 
-  private run(message: Message, held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
+  private inLane(message: Message, held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
     return this.lanes.during(line(message.messageId), () => this.inTransaction(held, work));
   }
 
@@ -196,7 +196,7 @@ export class Participant {
   }
 
   /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again. */
-  async start(): Promise<void> {
+  async run(): Promise<void> {
     const url = amqpUrl(this.settings.amqpUrl);
     const signals = ["SIGTERM", "SIGINT"] as const;
     const stopped = new Promise<void>((resolve) => {

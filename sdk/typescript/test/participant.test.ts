@@ -258,7 +258,7 @@ test("mistakes are said at the start", async () => {
   for (const lanes of [0, -1, 1.5, NaN]) assert.throws(() => new Participant("payments", { databaseUrl: url, lanes }), /whole number from 1/);
   assert.throws(() => shop.pivot("order", "charge", async () => undefined), /twice/);
   for (const amqpUrl of ["", "localhost", "amqp://u:pa%cret@localhost:1", "amqp://u:se/cret@localhost:1", "amqp://u:se?cret@localhost:1"])
-    await assert.rejects(new Participant("none", { databaseUrl: url, amqpUrl }).start(), /^Error: AMQP_URL is not the URL of a broker((?!cret).)*$/);
+    await assert.rejects(new Participant("none", { databaseUrl: url, amqpUrl }).run(), /^Error: AMQP_URL is not the URL of a broker((?!cret).)*$/);
 });
 
 test("signatures that are required are refused at the start", async () => {
@@ -267,7 +267,7 @@ test("signatures that are required are refused at the start", async () => {
     for (const [signatures, why] of [["require", /^Error: SKALD_SIGNATURES=require: this SDK does not verify/], ["required", /=required: this SDK/],
       ["sign", /ECONNREFUSED/], ["off", /ECONNREFUSED/]] as const) {
       process.env["SKALD_SIGNATURES"] = signatures;
-      await assert.rejects(new Participant("payments", nowhere).start(), why);
+      await assert.rejects(new Participant("payments", nowhere).run(), why);
     }
   } finally {
     delete process.env["SKALD_SIGNATURES"];

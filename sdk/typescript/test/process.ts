@@ -36,7 +36,7 @@ export async function participant(url: string) {
             if (ctx.saga === "kills") process.exit(3);
             if (ctx.saga === "hangs") await new Promise(() => undefined);
             if (ctx.saga === "forgets") (async () => { await ctx.sql("SELECT 1/0"); })();
-          }).start();`], { env, stdio: ["ignore", "ignore", "pipe"] });
+          }).run();`], { env, stdio: ["ignore", "ignore", "pipe"] });
       running.stderr!.on("data", (text) => (said += text));
     },
     kill: () => void running.kill("SIGKILL"),

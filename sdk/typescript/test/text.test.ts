@@ -29,7 +29,7 @@ test("where each address of a host has refused, the log says so", async (t) => {
   await assert.rejects(shop.consume("amqp://u:secret@localhost:1", new Promise(() => undefined)), { message: `amqp://u@localhost:1: ${why}` });
   t.mock.method(process, "once", () => process);
   t.mock.method(shop, "consume", () => ((shop.stopping = true), fails()));
-  await shop.start();
+  await shop.run();
   assert.equal(said[1], `trying again with new connections: ${why}`);
   for (const error of [refused, new Error("fetch failed", { cause: refused }), new Error("fetch failed", { cause: new Error("a\nb") })])
     assert.match(lines(error), error.cause ? /^Error: fetch failed \[cause\]: (a\\x0ab|Error: connect .*0\.1:1)(\n    at .*)+$/ : /^AggregateError.*::1:1; .*0\.1:1(\n    at .*)+$/);

@@ -29,4 +29,4 @@ await new Participant(process.argv[2] ?? "payments")
   .compensatable("conform", "charge", work("charge"), work("charge.compensate"), quick)
   .pivot("conform", "ship", work("ship"), quick)
   .retriable("conform", "pay-out", work("pay-out"), quick)
-  .start();
+  .run();
