@@ -158,7 +158,7 @@ async function claimed(
       const { rows: [row] } = await client.query(`SELECT *, taken::text AS token, headers::text AS pairs,
         set_config('default_transaction_read_only', NULL, true) AS fenced FROM skald.take_request($1, $2, $3, $4, $5)`,
         [scope, keys, req.method, target, body]);
-      // By an operator, who means this session too, although it says READ WRITE.
+      // An operator has made the database read-only. Our own READ WRITE would override that.
       if (row.fenced === "on") throw (state.lost = new Error("the database has become read-only"));
       if (row.verdict === "run") return { client, taken: row.token, state, context: contextOf(client, scope, row.key, row.token, state) };
       await commit(client, "guard");

@@ -264,8 +264,8 @@ export class Participant {
           await channel.consume(`${queue}.parked`, take(channel, true));
           await channel.consume(queue, take(channel, false));
           this.log(`${this.service} is ready`);
-          // What comes back is at the queue's head, and when it kills this process too, what is out with it is counted as it is. So the first one is
-          // alone; for ten seconds at most, since it may only wait for a lock.
+          // After a crash, the delivery that caused it is first in the queue. Take it alone, so that no other is counted with it. After 10 s take
+          // more: it may only wait for a lock.
           await Promise.race([started, sleep(10000, undefined, { ref: false })]);
           if (isOver) return;
           await channel.prefetch(this.lanes.all * 2 - 1);

@@ -50,8 +50,8 @@ export function keep(res: ServerResponse, state: Loan, cut: (why: unknown) => Ma
     },
     flushHeaders: () => undefined,
     writeHead: (status: number, ...more: unknown[]) => {
-      if (head && (more.length || status !== head.status)) return tooLate(); // middleware that has no sign of it asks for the same again
-      if (head) return res;
+      if (head && (more.length || status !== head.status)) return tooLate();
+      if (head) return res; // some middleware calls writeHead again with the same status; that is harmless
       if (!((status | 0) >= 100 && (status | 0) <= 999))
         throw Object.assign(new RangeError(`Invalid status code: ${status}`), { code: "ERR_HTTP_INVALID_STATUS_CODE" });
       res.statusCode = Number(status);

@@ -1,6 +1,6 @@
 // What AMQP_URL and DATABASE_URL may be. The libraries read more, and say forever that they can't connect, with a piece of the password.
 
-const escapes = "a password's @, :, / and % are written %40, %3A, %2F, %25";
+const escapes = "a password's %, @, : and / are written %25, %40, %3A, %2F";
 
 export function isUrl(text: string, scheme: RegExp): boolean {
   try {
