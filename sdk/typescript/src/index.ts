@@ -114,7 +114,7 @@ export class Participant {
         const isPassing = (contention.has(error?.code) && ++contended < contendedMax)
           || (held.lost && ++lost < lostMax && Date.now() - held.since! < idleMax);
         if (held.taken && !isPassing) return await this.end(message, held, error);
-        if (!isPassing || this.stopping) throw error;
+        if (!isPassing) throw error;
         await sleep(Math.random() * 5 * 2 ** Math.min(contended + lost, 5));
       }
     }
