@@ -2,6 +2,8 @@ package skald;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.json.JsonWriteFeature;
+import com.fasterxml.jackson.databind.BeanDescription;
+import com.fasterxml.jackson.databind.DeserializationConfig;
 import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonDeserializer;
 import com.fasterxml.jackson.databind.JsonMappingException;
@@ -10,11 +12,16 @@ import com.fasterxml.jackson.databind.MapperFeature;
 import com.fasterxml.jackson.databind.cfg.JsonNodeFeature;
 import com.fasterxml.jackson.databind.deser.AbstractDeserializer;
 import com.fasterxml.jackson.databind.deser.BeanDeserializerBase;
+import com.fasterxml.jackson.databind.deser.BeanDeserializerBuilder;
+import com.fasterxml.jackson.databind.deser.BeanDeserializerModifier;
+import com.fasterxml.jackson.databind.deser.CreatorProperty;
 import com.fasterxml.jackson.databind.deser.DefaultDeserializationContext;
 import com.fasterxml.jackson.databind.deser.impl.UnsupportedTypeDeserializer;
 import com.fasterxml.jackson.databind.deser.std.ContainerDeserializerBase;
 import com.fasterxml.jackson.databind.exc.InvalidDefinitionException;
 import com.fasterxml.jackson.databind.json.JsonMapper;
+import com.fasterxml.jackson.databind.module.SimpleModule;
+import com.fasterxml.jackson.databind.util.ClassUtil;
 import java.util.HashSet;
 import java.util.Set;
 
@@ -25,7 +32,21 @@ final class Data {
         .disable(DeserializationFeature.ACCEPT_FLOAT_AS_INT).disable(MapperFeature.ALLOW_COERCION_OF_SCALARS)
         .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, DeserializationFeature.FAIL_ON_NULL_FOR_PRIMITIVES,
             DeserializationFeature.FAIL_ON_NUMBERS_FOR_ENUMS)
-        .disable(JsonNodeFeature.STRIP_TRAILING_BIGDECIMAL_ZEROES).disable(JsonWriteFeature.WRITE_NAN_AS_STRINGS).build();
+        .disable(JsonNodeFeature.STRIP_TRAILING_BIGDECIMAL_ZEROES).disable(JsonWriteFeature.WRITE_NAN_AS_STRINGS)
+        .addModule(new SimpleModule().setDeserializerModifier(new Primitives())).build();
+
+    /** Jackson misses a number only where a constructor takes it: elsewhere 0 would stay, and the step would complete with it. */
+    private static final class Primitives extends BeanDeserializerModifier {
+        @Override public BeanDeserializerBuilder updateBuilder(DeserializationConfig config, BeanDescription read, BeanDeserializerBuilder made) {
+            made.getProperties().forEachRemaining(member -> {
+                Class<?> type = member.getType().getRawClass();
+                if (type.isPrimitive() && !(member instanceof CreatorProperty)) throw new IllegalArgumentException("it would not say that "
+                    + member.getName() + " is missing: make " + read.getBeanClass().getSimpleName() + " a record, or "
+                    + member.getName() + " a " + ClassUtil.wrapperType(type).getSimpleName());
+            });
+            return made;
+        }
+    }
 
     private Data() {}
 

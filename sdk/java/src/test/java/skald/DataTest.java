@@ -4,13 +4,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.annotation.JsonCreator;
 import com.fasterxml.jackson.annotation.JsonIgnore;
+import com.fasterxml.jackson.annotation.JsonProperty;
+import com.fasterxml.jackson.annotation.JsonSubTypes;
 import com.fasterxml.jackson.annotation.JsonTypeInfo;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.databind.DeserializationContext;
 import com.fasterxml.jackson.databind.JsonDeserializer;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize;
+import com.fasterxml.jackson.databind.annotation.JsonPOJOBuilder;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.time.Instant;
@@ -55,6 +59,27 @@ class DataTest extends Shop {
     @JsonTypeInfo(use = JsonTypeInfo.Id.CLASS) interface Named {}
     record Holder(Named named, Runnable runs) {}
     final class Inner {}
+    static final class Fields { public String id; public long cents; }
+    static final class Setters {
+        private long cents;
+        public void setCents(long cents) { this.cents = cents; }
+        public long getCents() { return cents; }
+    }
+    @JsonDeserialize(builder = Built.Builder.class) static final class Built {
+        @JsonPOJOBuilder(withPrefix = "") static final class Builder {
+            public Builder paid(boolean paid) { return this; }
+            public Built build() { return new Built(); }
+        }
+    }
+    record Below(Map<String, List<Fields>> all) {}
+    static final class Created {
+        public Long tip;
+        @JsonIgnore public int lines;
+        @JsonCreator Created(@JsonProperty("cents") long cents) {}
+    }
+    @JsonTypeInfo(use = JsonTypeInfo.Id.NAME) @JsonSubTypes(@JsonSubTypes.Type(value = Card.class, name = "card")) interface Pay {}
+    static final class Card implements Pay { public long cents; }
+    record Paid(Pay pay) {}
     record Told(@JsonDeserialize(using = FromNumber.class) Instant at, @JsonIgnore Optional<String> name) {}
     static final class FromNumber extends JsonDeserializer<Instant> {
         @Override public Instant deserialize(JsonParser from, DeserializationContext context) throws IOException {
@@ -71,9 +96,22 @@ class DataTest extends Shop {
         }
         assertTrue(assertThrows(IllegalArgumentException.class, () -> Data.check("order/charge", Lines.class)).getMessage()
             .contains("$Lines.all.timed.at, of the type java.time.Instant: "));
-        for (Class<?> type : List.of(Tree.class, Any.class, Named.class, Holder.class, Told.class, Object.class, Map.class, String.class, long.class,
+        for (Class<?> type : List.of(Tree.class, Any.class, Named.class, Holder.class, Told.class, Created.class, Object.class, Map.class, String.class, long.class,
             byte[].class, List.class, Kind.class, JsonNode.class))
             made("payments").pivot("order", "charge", type, (ctx, data) -> {}, new Options());
+    }
+
+    @Test
+    void aClassThatWouldNotMissAnAmountIsRefused() throws Exception {
+        for (Class<?> type : List.of(Fields.class, Setters.class, Built.class, Below.class)) {
+            String said = assertThrows(IllegalArgumentException.class, () -> Data.check("order/charge", type), type.toString()).getMessage();
+            assertTrue(said.startsWith("step order/charge: Jackson can't read " + type.getName() + ": it would not say that "), said);
+            assertTrue(said.endsWith(type == Built.class ? "paid is missing: make Builder a record, or paid a Boolean"
+                : "cents is missing: make " + (type == Setters.class ? "Setters" : "Fields") + " a record, or cents a Long"), said);
+        }
+        shop.close();
+        shop = made("payments").retriable("order", "pay-out", Paid.class, (ctx, data) -> {}, new Options());
+        assertEquals("step.failed", events(message("pay-out", 4, "a", bytes("{\"pay\": {\"@type\": \"card\"}}"), false)));
     }
 
     @Test
