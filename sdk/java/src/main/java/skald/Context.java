@@ -2,6 +2,10 @@ package skald;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.MissingNode;
+import java.io.ByteArrayInputStream;
+import java.io.CharArrayReader;
+import java.io.Closeable;
+import java.io.StringReader;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -19,7 +23,6 @@ import java.sql.Statement;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.postgresql.PGStatement;
 
@@ -37,8 +40,7 @@ public final class Context {
     private final class Lent implements InvocationHandler {
         private static final List<Class<?>> types = List.of(CallableStatement.class, PreparedStatement.class, Statement.class, ResultSet.class,
             DatabaseMetaData.class, Array.class, Blob.class, Clob.class); // those that can write, or that give what can
-        // After these, a later use can't be refused, so the connection is closed with the step.
-        private static final Set<String> isPast = Set.of("unwrap", "setBinaryStream", "setAsciiStream", "setCharacterStream", "setNetworkTimeout");
+        private static final List<Class<?>> inMemory = List.of(ByteArrayInputStream.class, CharArrayReader.class, StringReader.class);
         private final Object real;
 
         private Lent(Object real) { this.real = real; }
@@ -54,6 +56,12 @@ public final class Context {
             return made;
         }
 
+        /** After these, a later use can't be refused, so the connection is closed with the step. */
+        private static boolean isPast(String call, Object made) {
+            return call.equals("unwrap") || call.equals("setNetworkTimeout")
+                || made instanceof Closeable && inMemory.stream().noneMatch(type -> type.isInstance(made)); // a stream, Reader or Writer
+        }
+
         private static Object realOf(Object value) {
             return value != null && Proxy.isProxyClass(value.getClass()) && Proxy.getInvocationHandler(value) instanceof Lent one ? one.real : value;
         }
@@ -65,7 +73,7 @@ public final class Context {
                 refuseLate();
                 for (int i = 0; values != null && i < values.length; ++i) values[i] = realOf(values[i]);
                 Object made = method.invoke(real, values);
-                if (!isPast.contains(method.getName())) return of(made);
+                if (!isPast(method.getName(), made)) return of(made);
                 calls.incrementAndGet(); // from here on
                 return made;
             } catch (InvocationTargetException thrown) {
@@ -89,8 +97,8 @@ public final class Context {
         if (connection == null) throw new IllegalStateException("the step has ended: what it does with `ctx` comes before that");
     }
 
-    /** In Skald's transaction: do not end it. close() does nothing, as `try (var c = ctx.connection())` would lose the transaction. After unwrap(),
-     * whose result can't refuse later, the connection is closed with the step, and the next one waits for a new one. */
+    /** In Skald's transaction: do not end it. close() does nothing, as `try (var c = ctx.connection())` would lose the transaction. What
+     * unwrap() gives and the streams of a Blob can't refuse later: after them the connection is closed with the step, and the next waits for a new one. */
     public Connection connection() {
         refuseLate();
         return lent;

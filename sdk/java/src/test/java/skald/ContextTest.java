@@ -8,11 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.StringReader;
 import java.lang.reflect.Proxy;
 import java.sql.Array;
+import java.sql.Blob;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
@@ -212,24 +215,58 @@ class ContextTest extends Shop {
         assertEquals("step.rejected step.completed 90", events(charge("a"), charge) + " " + cents());
     }
 
+    /** A large object of the step's own. */
+    private static Blob blob(Context ctx, String text) throws SQLException {
+        ResultSet rows = ctx.connection().createStatement().executeQuery("SELECT lo_from_bytea(0, convert_to(repeat('" + text + "', 100000), 'UTF8'))");
+        rows.next();
+        return rows.getBlob(1);
+    }
+
     @Test
-    void aLimitThatAStepSetsAndAStreamThatItKeepsAreNotTheNextOnes() throws Exception {
-        execute("CREATE TABLE IF NOT EXISTS document (data oid)");
-        OutputStream[] kept = {null};
+    void aStreamThatAStepKeepsDoesNotReadTheNextOnesObject() throws Exception {
+        List<InputStream> kept = new ArrayList<>();
+        List<OutputStream> written = new ArrayList<>();
         acts.add((ctx, order) -> {
-            ctx.connection().setNetworkTimeout(Runnable::run, 0);
-            ctx.update("INSERT INTO document VALUES (lo_create(0))");
-            ResultSet rows = ctx.connection().createStatement().executeQuery("SELECT data FROM document");
+            kept.add(blob(ctx, "a").getBinaryStream());
+            kept.get(0).read();
+        });
+        acts.add((ctx, order) -> {
+            InputStream own = blob(ctx, "b").getBinaryStream();
+            own.read();
+            assertThrows(IOException.class, kept.get(0)::readAllBytes);
+            assertEquals(99999, own.readAllBytes().length);
+        });
+        acts.add((ctx, order) -> {
+            written.add(blob(ctx, "c").setBinaryStream(1));
+            written.get(0).write(1);
+        });
+        acts.add((ctx, order) -> assertThrows(IOException.class, () -> written.get(0).close()));
+        assertEquals("step.completed ".repeat(4).strip(), events(charge("a"), charge("b"), charge("c"), charge("d")));
+    }
+
+    @Test
+    void aStreamInMemoryAndOneThatAStepPassesCostNoSession() throws Exception {
+        acts.add((ctx, order) -> {
+            PreparedStatement made = ctx.connection().prepareStatement("SELECT ?, ?::text, ?::text");
+            made.setBinaryStream(1, new ByteArrayInputStream(body));
+            made.setAsciiStream(2, new ByteArrayInputStream(body), body.length);
+            made.setCharacterStream(3, new StringReader("c"));
+            ResultSet rows = made.executeQuery();
             rows.next();
-            kept[0] = rows.getBlob(1).setBinaryStream(1);
-            kept[0].write(1);
+            assertArrayEquals(body, rows.getBinaryStream(1).readAllBytes());
+            assertArrayEquals(body, rows.getAsciiStream(2).readAllBytes());
+            assertEquals('c', rows.getCharacterStream(3).read());
         });
-        acts.add((ctx, order) -> {
-            assertTrue(ctx.connection().getNetworkTimeout() > 0);
-            assertThrows(IOException.class, () -> kept[0].close());
-        });
+        Connection before = shop.connections.idle.peek();
+        assertEquals("step.completed", events(charge));
+        assertEquals(List.of(before), List.copyOf(shop.connections.idle));
+    }
+
+    @Test
+    void aLimitThatAStepSetsIsNotTheNextOnes() throws Exception {
+        acts.add((ctx, order) -> ctx.connection().setNetworkTimeout(Runnable::run, 0));
+        acts.add((ctx, order) -> assertTrue(ctx.connection().getNetworkTimeout() > 0));
         assertEquals("step.completed step.completed 80", events(charge("a"), charge) + " " + cents());
-        execute("DROP TABLE document");
     }
 
     @Test
