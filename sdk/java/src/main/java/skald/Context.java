@@ -18,6 +18,7 @@ import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
+import java.sql.SQLClientInfoException;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.LinkedHashMap;
@@ -33,6 +34,7 @@ public final class Context {
     JsonNode row = MissingNode.getInstance(); // what skald.take() said
     final Map<String, JsonNode> changes = new LinkedHashMap<>();
 
+    private static final String ended = "the step has ended: what it does with `ctx` comes before that";
     private final AtomicInteger calls = new AtomicInteger(); // of what was lent, that have not returned
     private final Connection lent;
 
@@ -66,11 +68,25 @@ public final class Context {
             return value != null && Proxy.isProxyClass(value.getClass()) && Proxy.getInvocationHandler(value) instanceof Lent one ? one.real : value;
         }
 
+        /** As of what is closed. */
+        private Object late(String call, Object[] values, boolean mayThrow) throws Exception {
+            return switch (call) {
+                case "close", "free", "abort" -> null;
+                case "isClosed" -> true;
+                case "isValid" -> false;
+                case "equals" -> real == realOf(values[0]);
+                case "hashCode" -> real.hashCode();
+                case "toString" -> real.getClass().getName() + " of a step that has ended"; // an Array's may ask the server
+                case "setClientInfo" -> throw new SQLClientInfoException(ended, Map.of());
+                default -> throw mayThrow ? new SQLException(ended) : new IllegalStateException(ended);
+            };
+        }
+
         @Override public Object invoke(Object proxy, Method method, Object[] values) throws Throwable {
             if (real instanceof Connection && method.getName().equals("close")) return null;
             calls.incrementAndGet(); // first: see isKept()
             try {
-                refuseLate();
+                if (connection == null) return late(method.getName(), values, method.getExceptionTypes().length > 0);
                 for (int i = 0; values != null && i < values.length; ++i) values[i] = realOf(values[i]);
                 Object made = method.invoke(real, values);
                 if (!isPast(method.getName(), made)) return of(made);
@@ -94,7 +110,7 @@ public final class Context {
     boolean isKept() { return calls.get() > 0; }
 
     private void refuseLate() {
-        if (connection == null) throw new IllegalStateException("the step has ended: what it does with `ctx` comes before that");
+        if (connection == null) throw new IllegalStateException(ended);
     }
 
     /** In Skald's transaction: do not end it. close() does nothing, as `try (var c = ctx.connection())` would lose the transaction. What

@@ -19,6 +19,7 @@ import java.sql.Blob;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
+import java.sql.SQLClientInfoException;
 import java.sql.SQLException;
 import java.sql.Savepoint;
 import java.sql.Statement;
@@ -98,7 +99,7 @@ class ContextTest extends Shop {
         Connection[] kept = {null};
         acts.add((ctx, order) -> kept[0] = ctx.connection());
         events(charge("c"));
-        assertThrows(IllegalStateException.class, () -> kept[0].createStatement());
+        assertThrows(SQLException.class, () -> kept[0].createStatement());
         assertEquals("80", cents());
     }
 
@@ -140,11 +141,37 @@ class ContextTest extends Shop {
         acts.add((ctx, order) -> {
             assertEquals(27, late.size());
             for (Executable one : late) assertEquals("the step has ended: what it does with `ctx` comes before that",
-                assertThrows(IllegalStateException.class, one).getMessage());
+                assertThrows(SQLException.class, one).getMessage());
         });
         assertEquals("step.rejected step.failed step.completed step.completed",
             events(charge("a"), charge("b"), charge("c"), charge));
         assertEquals("80 1", cents() + " " + shop.connections.idle.size());
+    }
+
+    @Test
+    void whatAStepHasMadeIsAfterItAsWhatIsClosed() throws Exception {
+        List<Object> kept = new ArrayList<>();
+        acts.add((ctx, order) -> {
+            Connection lent = ctx.connection();
+            Statement made = lent.createStatement();
+            kept.addAll(List.of(lent, made, made.executeQuery("SELECT 1"), lent.createArrayOf("int", new Object[] {1}), blob(ctx, "a")));
+        });
+        acts.add((ctx, order) -> {
+            Connection lent = (Connection) kept.get(0);
+            Statement made = (Statement) kept.get(1);
+            ResultSet rows = (ResultSet) kept.get(2), own = ctx.connection().createStatement().executeQuery("SELECT 1");
+            for (Object one : kept) assertTrue(Set.of(one).contains(one) && !one.equals(own) && !one.toString().isEmpty());
+            for (AutoCloseable one : List.of(lent, made, rows)) one.close();
+            ((Array) kept.get(3)).free();
+            ((Blob) kept.get(4)).free();
+            lent.abort(Runnable::run);
+            assertTrue(lent.isClosed() && made.isClosed() && rows.isClosed() && !lent.isValid(1));
+            assertThrows(SQLException.class, ((Array) kept.get(3))::getArray);
+            assertThrows(SQLClientInfoException.class, () -> lent.setClientInfo("ApplicationName", "late"));
+            assertThrows(IllegalStateException.class, ((PGStatement) made)::getPrepareThreshold); // declares no other
+            assertTrue(own.next());
+        });
+        assertEquals("step.completed step.completed 80", events(charge("a"), charge) + " " + cents());
     }
 
     @Test
@@ -163,7 +190,7 @@ class ContextTest extends Shop {
             };
             threads.add(CompletableFuture.runAsync(() -> {
                 assertDoesNotThrow(() -> made.setObject(1, value, Types.VARCHAR));
-                assertThrows(IllegalStateException.class, made::execute);
+                assertThrows(SQLException.class, made::execute);
             }));
             isSet.join();
             throw new Reject("no money");
