@@ -1,15 +1,35 @@
 package skald;
 
+import java.net.URLDecoder;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
+import java.sql.DriverManager;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.sql.SQLWarning;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedDeque;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.postgresql.Driver;
 import org.postgresql.PGConnection;
+import org.postgresql.PGProperty;
 import org.postgresql.util.PSQLWarning;
 
-/** The connections of a service's steps, and statements on them. */
+/** What DATABASE_URL names: the connections of a service's steps, and statements on them. */
 final class Database {
+    private static final String host = "(?:\\[[^]@/?]*]|[^@/?:,]*)(?::[0-9]{1,5})?";
+    private static final Pattern libpq = Pattern.compile("(?s)(?!.*%(?!\\p{XDigit}{2}))(?:jdbc:)?postgres(?:ql)?://"
+        + "(?:(?<user>[^:@/]*)(?::(?<password>[^@/]*))?@)?(?<rest>" + host + "(?:," + host + ")*/[^@/?]*(?:\\?.*)?)");
+    // Of a wrong one the driver says that it can't connect, as it does of a server that is away.
+    private static final List<PGProperty> chosen = List.of(PGProperty.SSL_MODE, PGProperty.GSS_ENC_MODE,
+        PGProperty.CHANNEL_BINDING, PGProperty.TARGET_SERVER_TYPE, PGProperty.PROTOCOL_VERSION, PGProperty.AUTOSAVE);
+    private static final Set<PGProperty> exact = Set.of(PGProperty.CHANNEL_BINDING, PGProperty.TARGET_SERVER_TYPE); // to the case
+
     final ConcurrentLinkedDeque<Connection> idle = new ConcurrentLinkedDeque<>();
     private final String service;
 
@@ -18,7 +38,36 @@ final class Database {
     /** In a transaction. */
     Connection open(String url) throws SQLException {
         Connection connection = idle.poll();
-        return connection != null && !connection.isClosed() ? connection : Servers.database(url, service);
+        return connection != null && !connection.isClosed() ? connection : connect(url);
+    }
+
+    private Connection connect(String named) throws SQLException {
+        Matcher read = libpq.matcher(String.valueOf(named));
+        // The driver quotes what it can't read, with the password.
+        String url = read.matches() ? "jdbc:postgresql://" + read.group("rest") : "";
+        Properties parsed = Driver.parseURL(url, new Properties()), settings = new Properties();
+        if (parsed == null) throw new IllegalArgumentException("DATABASE_URL is not"
+            + " postgresql://USER:PASSWORD@HOST:PORT/DATABASE" + Broker.escapes);
+        for (PGProperty setting : chosen) {
+            String value = setting.getOrDefault(parsed);
+            List<String> choices = setting == PGProperty.PROTOCOL_VERSION ? List.of("3", "3.0", "3.2") : List.of(setting.getChoices());
+            if (value != null && choices.stream().noneMatch(exact.contains(setting) ? value::equals : value::equalsIgnoreCase))
+                throw new IllegalArgumentException("DATABASE_URL: " + setting.getName() + " is one of "
+                    + String.join(", ", choices) + ", and not " + value);
+        }
+        for (String name : List.of("user", "password")) {
+            String part = read.group(name);
+            if (part != null) settings.put(name, URLDecoder.decode(part.replace("+", "%2B"), StandardCharsets.UTF_8));
+        }
+        settings.putAll(Map.of("ApplicationName", "skald/" + service, "tcpKeepAlive", "true", "socketTimeout", "45",
+            "targetServerType", "primary"));
+        // In the URL, which takes precedence: there it may have some of its own.
+        String options = parsed.getProperty("options", "") + " -c lock_timeout=5000 -c statement_timeout=30000"
+            + " -c idle_in_transaction_session_timeout=30000 -c default_transaction_isolation=read\\ committed";
+        Connection made = DriverManager.getConnection(url + (url.contains("?") ? "&" : "?") + "options="
+            + URLEncoder.encode(options, StandardCharsets.UTF_8), settings);
+        made.setAutoCommit(false);
+        return made;
     }
 
     /** Undoes what is open. isKept: something may be done with it yet, also behind the rollback. False if the connection is lost. */

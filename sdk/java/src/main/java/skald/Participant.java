@@ -177,7 +177,7 @@ public final class Participant implements AutoCloseable {
     /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again; at the start, what is wrong is thrown. */
     public void run() throws Exception {
         for (Signal each : signals) Signal.handle(each, this::stop);
-        ConnectionFactory brokers = Servers.broker(amqpUrl);
+        ConnectionFactory brokers = Broker.at(amqpUrl);
         while (!stopped.isDone()) {
             try {
                 consume(brokers);
@@ -208,13 +208,13 @@ public final class Participant implements AutoCloseable {
                 if (failed.isDone() || stopped.isDone()) break; // what is told to end gives back what it gets, and that counts
                 Channel channel = broker.createChannel();
                 channel.addShutdownListener(failed::completeExceptionally);
-                if (givenUp) Servers.declareQueues(channel, service, database, declare);
+                if (givenUp) Broker.declareQueues(channel, service, database, declare);
                 channel.basicQos(lane < 2 ? 1 : 2);
                 channel.basicConsume("skald." + service + (givenUp ? ".parked" : ""), false, (tag, delivery) -> {
                     // It ends, and what is not acked comes again. Without asking first, the lanes of a backlog would never be idle together.
                     if (stopped.isDone() || failed.isDone() || !working.tryAcquire()) return;
                     try {
-                        if (!processKept(delivery, givenUp && Servers.isLimit(delivery), failed)) return;
+                        if (!processKept(delivery, givenUp && Broker.isLimit(delivery), failed)) return;
                         channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
                         if (!givenUp) acked.complete(null);
                     } catch (Exception error) {

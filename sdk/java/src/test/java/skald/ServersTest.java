@@ -50,7 +50,7 @@ class ServersTest {
                     return false;
                 }
             });
-            var participant = Servers.broker("amqps://u:cret@localhost:" + listening.getLocalPort());
+            var participant = Broker.at("amqps://u:cret@localhost:" + listening.getLocalPort());
             assertThrows(IOException.class, participant::newConnection);
             return told.join();
         } finally {
@@ -61,8 +61,8 @@ class ServersTest {
     @Test
     void withoutAPathTheVirtualHostIsTheUsualOne() throws Exception {
         for (String end : List.of("", "/", "/%2F", "?heartbeat=5", "/?heartbeat=5"))
-            assertEquals("/", Servers.broker("amqp://localhost" + end).getVirtualHost(), end);
-        assertEquals("a", Servers.broker("amqp://localhost/a?heartbeat=5").getVirtualHost());
+            assertEquals("/", Broker.at("amqp://localhost" + end).getVirtualHost(), end);
+        assertEquals("a", Broker.at("amqp://localhost/a?heartbeat=5").getVirtualHost());
     }
 
     @Test
@@ -75,7 +75,7 @@ class ServersTest {
     /** Says what becomes of a URL, as a process of its own: Java reads its trust store once. */
     public static void main(String[] arguments) throws Exception {
         try {
-            Servers.broker("amqps://u:cret@localhost");
+            Broker.at("amqps://u:cret@localhost");
         } catch (IllegalStateException refused) {
             System.out.print(Text.why(refused));
         }
@@ -102,11 +102,11 @@ class ServersTest {
         for (String wrong : List.of("sslmode=bogus", "gssEncMode=bogus", "channelBinding=bogus", "targetServerType=bogus", "autosave=bogus",
             "protocolVersion=2", "targetServerType=Primary", "channelBinding=Prefer")) {
             String url = "postgresql://u:cret@localhost:1/db?password=cret&" + wrong;
-            String said = assertThrows(IllegalArgumentException.class, () -> Servers.database(url, "payments"), wrong).getMessage();
+            String said = assertThrows(IllegalArgumentException.class, () -> new Database("payments").open(url), wrong).getMessage();
             assertTrue(said.matches("DATABASE_URL: " + wrong.replace("=", " is one of .*, and not ")), said);
         }
         for (String right : List.of("sslmode=VERIFY-CA", "gssEncMode=disable", "channelBinding=prefer", "targetServerType=preferSlave",
             "autosave=ALWAYS", "protocolVersion=3", "protocolVersion=3.2"))
-            assertThrows(SQLException.class, () -> Servers.database("postgresql://u@localhost:1/db?" + right, "payments"), right);
+            assertThrows(SQLException.class, () -> new Database("payments").open("postgresql://u@localhost:1/db?" + right), right);
     }
 }

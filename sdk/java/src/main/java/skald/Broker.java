@@ -9,40 +9,22 @@ import com.rabbitmq.client.Delivery;
 import com.rabbitmq.client.ShutdownSignalException;
 import java.io.IOException;
 import java.net.URI;
-import java.net.URLDecoder;
-import java.net.URLEncoder;
-import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.KeyStore;
 import java.security.NoSuchAlgorithmException;
-import java.sql.Connection;
-import java.sql.DriverManager;
-import java.sql.SQLException;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
 import java.util.Set;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
-import org.postgresql.Driver;
-import org.postgresql.PGProperty;
 
-/** What AMQP_URL and DATABASE_URL name, and the queues. */
-final class Servers {
-    private static final String escapes = ": a password's %, @, : and / are written %25, %40, %3A, %2F";
-    private static final String host = "(?:\\[[^]@/?]*]|[^@/?:,]*)(?::[0-9]{1,5})?";
-    private static final Pattern libpq = Pattern.compile("(?s)(?!.*%(?!\\p{XDigit}{2}))(?:jdbc:)?postgres(?:ql)?://"
-        + "(?:(?<user>[^:@/]*)(?::(?<password>[^@/]*))?@)?(?<rest>" + host + "(?:," + host + ")*/[^@/?]*(?:\\?.*)?)");
-    // Of a wrong one the driver says that it can't connect, as it does of a server that is away.
-    private static final List<PGProperty> chosen = List.of(PGProperty.SSL_MODE, PGProperty.GSS_ENC_MODE,
-        PGProperty.CHANNEL_BINDING, PGProperty.TARGET_SERVER_TYPE, PGProperty.PROTOCOL_VERSION, PGProperty.AUTOSAVE);
-    private static final Set<PGProperty> exact = Set.of(PGProperty.CHANNEL_BINDING, PGProperty.TARGET_SERVER_TYPE); // to the case
+/** What AMQP_URL names, and the queues. */
+final class Broker {
+    static final String escapes = ": a password's %, @, : and / are written %25, %40, %3A, %2F";
 
-    private Servers() {}
+    private Broker() {}
 
-    static ConnectionFactory broker(String named) throws NoSuchAlgorithmException {
+    static ConnectionFactory at(String named) throws NoSuchAlgorithmException {
         ConnectionFactory made = read(named);
         if (made.getVirtualHost().isEmpty()) made.setVirtualHost("/"); // with a slash that nothing follows, too
         if (made.isSSL()) { // and trusts every certificate, as the library has it
@@ -109,34 +91,5 @@ final class Servers {
     static boolean isLimit(Delivery message) {
         var headers = message.getProperties().getHeaders();
         return message.getEnvelope().isRedeliver() || headers != null && "delivery_limit".equals(String.valueOf(headers.get("x-first-death-reason")));
-    }
-
-    static Connection database(String named, String service) throws SQLException {
-        Matcher read = libpq.matcher(String.valueOf(named));
-        // The driver quotes what it can't read, with the password.
-        String url = read.matches() ? "jdbc:postgresql://" + read.group("rest") : "";
-        Properties parsed = Driver.parseURL(url, new Properties()), settings = new Properties();
-        if (parsed == null) throw new IllegalArgumentException("DATABASE_URL is not"
-            + " postgresql://USER:PASSWORD@HOST:PORT/DATABASE" + escapes);
-        for (PGProperty setting : chosen) {
-            String value = setting.getOrDefault(parsed);
-            List<String> choices = setting == PGProperty.PROTOCOL_VERSION ? List.of("3", "3.0", "3.2") : List.of(setting.getChoices());
-            if (value != null && choices.stream().noneMatch(exact.contains(setting) ? value::equals : value::equalsIgnoreCase))
-                throw new IllegalArgumentException("DATABASE_URL: " + setting.getName() + " is one of "
-                    + String.join(", ", choices) + ", and not " + value);
-        }
-        for (String name : List.of("user", "password")) {
-            String part = read.group(name);
-            if (part != null) settings.put(name, URLDecoder.decode(part.replace("+", "%2B"), StandardCharsets.UTF_8));
-        }
-        settings.putAll(Map.of("ApplicationName", "skald/" + service, "tcpKeepAlive", "true", "socketTimeout", "45",
-            "targetServerType", "primary"));
-        // In the URL, which takes precedence: there it may have some of its own.
-        String options = parsed.getProperty("options", "") + " -c lock_timeout=5000 -c statement_timeout=30000"
-            + " -c idle_in_transaction_session_timeout=30000 -c default_transaction_isolation=read\\ committed";
-        Connection made = DriverManager.getConnection(url + (url.contains("?") ? "&" : "?") + "options="
-            + URLEncoder.encode(options, StandardCharsets.UTF_8), settings);
-        made.setAutoCommit(false);
-        return made;
     }
 }
