@@ -1,7 +1,6 @@
 package skald;
 
 import java.net.URLDecoder;
-import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.DriverManager;
@@ -61,11 +60,8 @@ final class Database {
         }
         settings.putAll(Map.of("ApplicationName", "skald/" + service, "tcpKeepAlive", "true", "socketTimeout", "45",
             "targetServerType", "primary"));
-        // In the URL, which takes precedence: there it may have some of its own.
-        String options = parsed.getProperty("options", "") + " -c lock_timeout=5000 -c statement_timeout=30000"
-            + " -c idle_in_transaction_session_timeout=30000 -c default_transaction_isolation=read\\ committed";
-        Connection made = DriverManager.getConnection(url + (url.contains("?") ? "&" : "?") + "options="
-            + URLEncoder.encode(options, StandardCharsets.UTF_8), settings);
+        Connection made = DriverManager.getConnection(url, settings);
+        made.setTransactionIsolation(Connection.TRANSACTION_READ_COMMITTED); // not by an option of the startup, which poolers refuse
         made.setAutoCommit(false);
         return made;
     }

@@ -130,15 +130,22 @@ class ParticipantTest extends Shop {
     }
 
     @Test
-    void whatTheOptionsOfAUrlSetGoesBeforeSkaldsOwn() throws Exception {
-        shop.databaseUrl = url + "?options=-c%20search_path%3Dshop%20-c%20lock_timeout%3D9"
+    void aStepsLimitsAndIsolationAreSkaldsAlsoWhereAUrlSetsOthers() throws Exception {
+        shop.databaseUrl = url + "?options=-c%20search_path%3Dshop,public%20-c%20lock_timeout%3D9"
             + "%20-c%20default_transaction_isolation%3Dserializable";
         shop.close();
+        acts.add((ctx, order) -> assertEquals("shop,public 5s 30s 30s read committed", Database.query(ctx.connection(),
+            "SELECT concat_ws(' ', current_setting('search_path'), current_setting('lock_timeout'), current_setting('statement_timeout'),"
+                + " current_setting('idle_in_transaction_session_timeout'), current_setting('transaction_isolation'))")));
+        assertEquals("step.completed", events(charge));
+    }
+
+    @Test
+    void aConnectionStartsWithNoSettingThatAPoolerRefuses() throws Exception {
+        shop.close();
         try (Connection c = shop.open()) {
-            assertEquals("shop 5s 30s 30s read committed", Database.query(c, "SELECT concat_ws(' ',"
-                + " current_setting('search_path'), current_setting('lock_timeout'),"
-                + " current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),"
-                + " current_setting('transaction_isolation'))"));
+            assertEquals("client_encoding DateStyle TimeZone",
+                Database.query(c, "SELECT string_agg(name, ' ' ORDER BY lower(name)) FROM pg_settings WHERE source = 'client'"));
         }
     }
 
