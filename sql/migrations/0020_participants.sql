@@ -1,7 +1,7 @@
 -- A saga's steps in any language. A participant is a consumer of its service's queue and these functions: skald.take() claims a delivery
 -- under the guard and says whether its step is to run; one of the others ends it. What follows from that end (the record, the next message,
 -- the report to the home) is decided here by the rules of the C++ (framework/src/core/transition.cpp, runtime/step_consequences.cpp), and
--- tests/languages/ holds the two equal. See docs/languages.md.
+-- tests/languages/ holds the two equal. See docs/languages-sql.md.
 
 -- What the headers of a message for a step say, or why that can't be read.
 CREATE TYPE skald.envelope AS (

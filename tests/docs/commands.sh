@@ -19,7 +19,7 @@ run_here=(
   'docs/start.md sh 2' 'docs/start.md sh 3' 'docs/start.md sh 4' 'docs/start.md sh 5'
   'docs/http.md sh 1' 'docs/http.md sh 2' 'docs/http.md sh 3'
   'docs/operations.md sql 1' 'docs/duplicates.md sh 1'
-  'docs/protocol.md sql 1' 'docs/protocol.md sql 2' 'docs/languages.md sql 1'
+  'docs/protocol.md sql 1' 'docs/protocol.md sql 2' 'docs/languages-sql.md sql 1'
   'docs/repair.md sh 1'
   'docs/finding.md sql 1' 'docs/finding.md sql 2' 'docs/finding.md sql 3'
   'docs/retention.md sh 1' 'docs/retention.md sql 1' 'docs/observability.md sql 1'
@@ -213,7 +213,7 @@ operate() {
   ask "$DATABASE_URL_PAYMENTS" docs/protocol.md 1
   # The page shows what claim answers, as comments.
   says "$(block docs/protocol.md sql 1 | sed -n 's/^-- *\( 1 | fresh .*\)/\1/p' | sed 's/^ *//')"
-  ask "$DATABASE_URL_PAYMENTS" docs/languages.md 1
+  ask "$DATABASE_URL_PAYMENTS" docs/languages-sql.md 1
   ask "$DATABASE_URL_ORDERS" docs/protocol.md 2
   says 'fresh'
   curl -s "http://127.0.0.1:$port/sagas/order-43?wait=20" >"$folder/logs/order-43"

@@ -1,4 +1,4 @@
-"""A participant on the functions of docs/languages.md alone, without the SDK, and what one may do wrong: skald conform must name it.
+"""A participant on the functions of docs/languages-sql.md alone, without the SDK, and what one may do wrong: skald conform must name it.
 The first argument is the mistake; `none`: it is right, and does what is unusual and allowed."""
 
 import json

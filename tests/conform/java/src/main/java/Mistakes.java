@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** A participant on the functions of docs/languages.md alone, without the SDK, and what one may do wrong: skald conform must name it. The first
+/** A participant on the functions of docs/languages-sql.md alone, without the SDK, and what one may do wrong: skald conform must name it. The first
  * argument is the mistake; `none`: it is right. */
 final class Mistakes {
     static final class Rejected extends Exception {}
