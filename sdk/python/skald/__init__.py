@@ -19,11 +19,10 @@ from typing import Any, Callable, Mapping
 import pika
 import pika.data
 import psycopg
-from psycopg import errors
 
 from ._commit import InDoubt, watched
-from ._connection import is_fit, node, restore
-from ._context import Context, Ended, Malformed, Reject, Snooze, own, timed
+from ._connection import CONTENTION, is_fit, node, restore
+from ._context import Context, Malformed, Reject, Snooze, ending, own
 from ._left import LEFT_MAX, LeftOpen
 from ._text import Trace, dump, headers, line, text
 
@@ -146,47 +145,40 @@ class Participant:
 
     def process(self, message: Message) -> str:
         """Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. Raises only if the database
-        can't be reached or refuses what Skald itself writes, and nothing has happened; or if a failover may lose what has."""
+        can't be reached or refuses what Skald itself writes, or if it was to be run again when the process was told to stop, and nothing has
+        happened; or if a failover may lose what has."""
         contended = lost = 0
         while True:
             taken: list[str] = []
-            began = time.monotonic()
+            connection, began = self.connect(), time.monotonic()
             try:
-                return self._run(message, taken)
-            except (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable) as error:
-                contended, why = contended + 1, error
-                if self._stopping or (not taken and (contended == CONTENDED_MAX or isinstance(error, errors.LockNotAvailable))):
-                    raise
-                if contended < CONTENDED_MAX or not taken:
-                    time.sleep(random.uniform(0, min(0.25, 0.005 * 2 ** min(contended, 6))))
-                    continue
-                end: tuple[str, Any] = ("fail(%s, %s, %s)", text(why))
-            except Reject as error:
-                end = ("reject(%s, %s, %s)", text(error))
-            except Snooze as error:
-                end = ("snooze(%s, %s, %s)", error.wait)
-            except Malformed as error:
-                end = ("give_up(%s, %s, 'malformed', %s)", text(error))
-            except Ended as error:
-                end = ("give_up(%s, %s, 'transaction_ended', %s)", text(error))
-            except InDoubt:
-                raise
+                return self._run(connection, message, taken)
             except BaseException as error:  # noqa: BLE001 - a fault of any kind: sys.exit() is one too
-                if not taken or (isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()):
+                if isinstance(error, InDoubt) or (isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()):
                     raise
-                if self._connection and self._connection.closed and (lost := lost + 1) < LOST_MAX and time.monotonic() - began < IDLE_MAX:
-                    continue
-                log.warning("%s failed\n%s", line(message.message_id), text(Trace(error)))
-                end = ("fail(%s, %s, %s)", text(f"{type(error).__name__}: {text(error)}"))
-            with watched(self.connect()) as connection:
-                event = str(connection.execute(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])).fetchall()[0][0])
-            if event.endswith(".parked"):
-                log.error("%s of %s: %s", event, line(message.message_id), line(end[1]))
-            return event
+                is_contention, is_lost = isinstance(error, CONTENTION), connection.closed and connection is self._connection
+                contended, lost = contended + is_contention, lost + is_lost
+                is_passing = (is_contention and contended < CONTENDED_MAX
+                              or is_lost and lost < LOST_MAX and time.monotonic() - began < IDLE_MAX)
+                if taken and not is_passing:
+                    return self._record(message, taken[0], error)
+                if not is_passing or self._stopping:
+                    raise
+            time.sleep(random.uniform(0, 0.005 * 2 ** min(contended + lost, 5)))
 
-    def _run(self, message: Message, taken: list[str]) -> str:
-        connection, committed = self.connect(), None
-        with timed(), connection.transaction(), own(connection):
+    def _record(self, message: Message, taken: str, error: BaseException) -> str:
+        call, value = ending(error)
+        if call.startswith("fail"):
+            log.warning("%s failed\n%s", line(message.message_id), text(Trace(error)))
+        with watched(self.connect()) as connection:
+            event = str(connection.execute(f"SELECT skald.{call}", (taken, message.body, value)).fetchall()[0][0])
+        if event.endswith(".parked"):
+            log.error("%s of %s: %s", event, line(message.message_id), line(value))
+        return event
+
+    def _run(self, connection: psycopg.Connection[Any], message: Message, taken: list[str]) -> str:
+        committed = None
+        with connection.transaction(), own(connection):
             [(verdict, event, why, scope, key, definition, version, name, back, attempt, token)] = connection.execute(
                 "SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text"
                 "  FROM skald.take(%s, %s, %s, %s, %s, %s, %s)",
@@ -210,7 +202,7 @@ class Participant:
                 seconds = LEFT_MAX  # what a step has written that raises need not come to its end
             finally:
                 if left := ctx._end(seconds):
-                    self._connection = None  # which is the step's doing: no lost one
+                    self._connection = None  # the step's doing: not a lost one
             if left:
                 raise LeftOpen(left)
             data = data if made is None else made

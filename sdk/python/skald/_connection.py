@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from typing import Any, Iterator
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, errors
 from psycopg.rows import tuple_row
 
 # A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
 NODE: dict[str, Any] = {"target_session_attrs": "read-write", "connect_timeout": 5, "tcp_user_timeout": 8000, "keepalives": 1, "keepalives_idle": 5,
                         "keepalives_interval": 2, "keepalives_count": 3}
+
+CONTENTION = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 
 
 def node(url: str, options: str = "") -> str:

@@ -24,7 +24,8 @@ class Snooze(Exception):
     """Not yet: the step's writes are undone, and it runs again after `wait`. It uses no attempt."""
 
     def __init__(self, wait: timedelta) -> None:
-        _expect_time(wait)
+        if not isinstance(wait, timedelta):
+            raise TypeError(f"Snooze waits for a timedelta, such as timedelta(seconds=30), and not for {wait!r}")
         super().__init__(f"again in {wait}")
         self.wait = wait
 
@@ -33,23 +34,18 @@ class Malformed(Exception):
     """The step can't work with this data: the delivery is parked, and the saga is stuck until an operator looks."""
 
 
-def _expect_time(wait: Any) -> None:
-    if not isinstance(wait, timedelta):
-        raise TypeError(f"Snooze waits for a timedelta, such as timedelta(seconds=30), and not for {wait!r}")
-
-
-@contextmanager
-def timed() -> Iterator[None]:
-    """A Snooze that leaves this has its time, which a class of the step's own may have kept from it."""
-    try:
-        yield
-    except Snooze as error:
-        _expect_time(getattr(error, "wait", None))
-        raise
-
-
 class Ended(Exception):
     """Skald's own transaction was ended by the step, or by an end that the server has refused."""
+
+
+def ending(error: BaseException) -> tuple[str, Any]:
+    """The SQL function that records what a step has raised, and that one's last argument."""
+    if isinstance(error, Snooze) and isinstance(getattr(error, "wait", None), timedelta):
+        return "snooze(%s, %s, %s)", error.wait
+    for kind, call in ((Reject, "reject(%s, %s, %s)"), (Malformed, "give_up(%s, %s, 'malformed', %s)"), (Ended, "give_up(%s, %s, 'transaction_ended', %s)")):
+        if isinstance(error, kind):
+            return call, text(error)
+    return "fail(%s, %s, %s)", text(f"{type(error).__name__}: {text(error)}")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect
 
 from . import IDLE_MAX
 from ._commit import InDoubt, commit
-from ._connection import Pooled, heeded, node, restore
+from ._connection import CONTENTION, Pooled, heeded, node, restore
 from ._left import LEFT_MAX, LeftOpen, left_open_async
 from ._request import Innermost, RequestContext, context, watch
 from ._response import Response as _Response, Send, problem as _problem, wait_preference as _wait_preference
@@ -31,7 +31,6 @@ from ._run import App, Receive, Run as _Run, Scope, TooSlow as _TooSlow
 __all__ = ["Guard", "RequestContext", "context", "guard"]
 
 TRIES_MAX, WAIT_MAX, COMMIT_MAX = 3, 30, 45
-CONTENTION = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 PASSING = {401, 403, 408, 409, 425, 429}  # a retry may get another response
 
 

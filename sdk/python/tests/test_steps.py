@@ -206,17 +206,11 @@ class UntimedSnooze(skald.Snooze):
         pass
 
 
-def changed_snooze(ctx: skald.Context, order: Any) -> None:
-    snooze = skald.Snooze(timedelta(hours=1))
-    snooze.wait = 5  # type: ignore[assignment]
-    raise snooze
-
-
-@pytest.mark.parametrize("snooze", [lambda ctx, order: skald.Snooze(30), UntimedSnooze(), changed_snooze])  # type: ignore[arg-type]
-def test_a_snooze_of_no_time_is_the_steps_fault(shop: Shop, snooze: Any) -> None:
+@pytest.mark.parametrize("snooze, said", [(lambda ctx, order: skald.Snooze(30), "timedelta(seconds=30)"), (UntimedSnooze(), "UntimedSnooze")])  # type: ignore[arg-type]
+def test_a_snooze_of_no_time_is_the_steps_fault(shop: Shop, snooze: Any, said: str) -> None:
     shop.raises = [snooze]
     assert shop.participant.process(charge_message) == "step.failed"
-    assert "timedelta(seconds=30)" in shop.one("SELECT error FROM skald.idempotency")
+    assert said in shop.one("SELECT error FROM skald.idempotency")
 
 
 def test_what_can_never_run_is_parked_with_the_reason(shop: Shop) -> None:
@@ -285,13 +279,33 @@ def end_session(ctx: skald.Context, order: Any) -> None:
     ctx.sql("SELECT 1")
 
 
-def test_a_lost_connection_and_a_deadlock_are_no_attempt(shop: Shop) -> None:
-    def deadlock(ctx: skald.Context, order: Any) -> None:
-        ctx.sql("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$")
+def deadlock(ctx: skald.Context, order: Any) -> None:
+    ctx.sql("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$")
 
+
+def test_a_lost_connection_and_a_deadlock_are_no_attempt(shop: Shop) -> None:
     shop.raises = [deadlock, end_session, deadlock]
     assert shop.participant.process(charge_message) == "step.completed"
     assert (shop.cents, shop.one("SELECT attempts FROM skald.idempotency")) == (90, 1)
+
+
+def test_what_a_step_decides_behind_the_loss_of_its_connection_is_decided_anew(shop: Shop) -> None:
+    def rejects(ctx: skald.Context, order: Any) -> None:
+        with pytest.raises(psycopg.OperationalError):
+            end_session(ctx, order)
+        raise skald.Reject("no money")
+
+    shop.raises = [rejects]
+    assert shop.participant.process(charge_message) == "step.completed"
+    assert (shop.cents, len(shop.ran)) == (90, 2)
+
+
+@pytest.mark.parametrize("broke", [deadlock, end_session])
+def test_a_process_that_was_told_to_stop_runs_no_delivery_again(shop: Shop, broke: Any) -> None:
+    shop.raises = [lambda ctx, order: shop.participant._stop(15, None) or broke(ctx, order)]  # type: ignore[func-returns-value]
+    with pytest.raises(psycopg.OperationalError):
+        shop.participant.process(charge_message)
+    assert (shop.cents, len(shop.ran), shop.record("charge")) == (100, 1, None)
 
 
 def test_a_session_that_may_have_been_silent_for_too_long_is_an_attempt(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
