@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from typing import Any, Callable
+from typing import Any
 
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
@@ -13,10 +13,9 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from ._commit import cut
 
 LEFT_MAX = 5.0  # seconds that a statement may still take for which nobody waits
-CUT_MAX = 1.0  # that who waits for its answer may take to notice that it is cut: psycopg reads on in memory that finish() frees
+CUT_MAX = 1.0  # how long a thread that still reads may take to see that the socket is closed: finish() frees memory that it reads from
 
-
-STREAM = "a stream, COPY or pipeline was left open, or a long statement not waited for: close it, or await it, before the step or handler ends"
+STREAM = "a stream, COPY or pipeline was left open, or a long statement not awaited: close it, or await it, before the step or handler ends"
 SAVEPOINT = ("a `with connection.transaction()` has not ended: end it before the step or handler ends, and in FastAPI one that a dependency yields "
              'in by Depends(..., scope="function"), before the response')
 
@@ -33,7 +32,8 @@ def left_open(connection: psycopg.Connection[Any], of_context: Any, seconds: flo
     for lock in held:
         lock.release()
     if left:
-        _ending(connection)()
+        with suppress(psycopg.Error, OSError):
+            cut(connection)
         if connection.lock.acquire(timeout=CUT_MAX):
             connection.lock.release()
         connection.pgconn.finish()
@@ -45,7 +45,8 @@ async def left_open_async(connection: psycopg.AsyncConnection[Any], seconds: flo
     left = _left(connection, connection.lock.locked())
     if left:
         try:
-            await asyncio.to_thread(_ending(connection))
+            with suppress(psycopg.Error, OSError):
+                cut(connection)
             await _free(connection, CUT_MAX)
         finally:
             connection.pgconn.finish()
@@ -63,26 +64,3 @@ def _left(connection: psycopg.BaseConnection[Any], is_locked: bool) -> str:
     if is_locked or connection.info.transaction_status is TransactionStatus.ACTIVE or connection.info.pipeline_status is not PipelineStatus.OFF:
         return STREAM
     return "" if connection._num_transactions == 1 or connection.closed else SAVEPOINT  # Skald's own
-
-
-def _ending(connection: psycopg.BaseConnection[Any]) -> Callable[[], None]:
-    """What ends its server's process, which may work on else, and keep the claim. It waits for that."""
-    pgconn = connection.pgconn
-    try:  # now: there is none of it once the connection is noticed to be cut
-        pid, at_work = pgconn.backend_pid, pgconn.get_cancel()
-        where = {option.keyword.decode(): option.val.decode() for option in pgconn.info if option.val}
-        where.update(host=pgconn.host.decode(), hostaddr=pgconn.hostaddr.decode(), port=pgconn.port.decode(), target_session_attrs="any")
-    except psycopg.Error:
-        return lambda: None
-
-    def end() -> None:
-        with suppress(psycopg.Error, OSError):
-            cut(connection)
-        with suppress(psycopg.Error, OSError):
-            at_work.cancel()  # for a pooler, whose processes have other numbers; it is dropped if it is there before the statement
-        with suppress(psycopg.Error, OSError), psycopg.connect(**where, autocommit=True) as other:  # type: ignore[arg-type]
-            other.execute("SET statement_timeout = 5000")
-            other.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND datname = current_database()"
-                          " AND usename = session_user", (pid,))
-
-    return end

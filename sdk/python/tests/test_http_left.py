@@ -14,8 +14,9 @@ from application import ORDER, Order, Shop, raised_by, shop, url  # noqa: F401
 from fastapi import Depends, HTTPException, Response
 
 import skald.http
-from skald import _commit, _left
 from skald.http import RequestContext
+
+WAITS = {"Prefer": "wait=20"}  # the server notices a socket that was closed within a second
 
 
 @pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
@@ -47,10 +48,10 @@ def test_what_a_handler_leaves_open_is_rolled_back_and_keeps_nobody(shop: Shop, 
     raised: Exception | None
     for raised, status, answered in ((HTTPException(404), 201, 404), (KeyError("broke"), 201, 500), (None, 201, 500), (None, 409, 409), (None, 0, 503)):
         shop.guard.handler_seconds = 30 if status else 0.3
-        assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [answered]
+        assert [r.status_code for r in shop.send(("k", ORDER, WAITS))] == [answered]
     assert (shop.notes(), shop.runs) == (0, 5)
     shop.act = shop.note
-    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
+    assert [r.status_code for r in shop.send(("k", ORDER, WAITS))] == [201]
     assert shop.notes() == 1
     left.clear()
 
@@ -66,7 +67,7 @@ def test_a_handler_that_raises_or_responds_amid_a_stream_has_responded(shop: Sho
 
     shop.act = act
     for raises, answered in ((True, 409), (False, 500)):
-        assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [answered]
+        assert [r.status_code for r in shop.send(("k", ORDER, WAITS))] == [answered]
     assert (shop.notes(), shop.runs) == (0, 2)
 
 
@@ -106,10 +107,10 @@ def test_a_savepoint_that_is_open_when_the_handler_responds_stores_nothing(shop:
         return await act(ctx)
 
     for refusal, status, answered in ((None, 201, 500), (None, 409, 409), (404, 201, 404), (None, 201, 500)):
-        assert [r.status_code for r in shop.send(("k", ORDER, {}), target="/left")] == [answered]
+        assert [r.status_code for r in shop.send(("k", ORDER, WAITS), target="/left")] == [answered]
     assert "end it before the step or handler ends" in str(raised_by(shop, "/left"))
     assert (shop.notes(), shop.one("SELECT count(*) FROM skald.idempotency")) == (0, 0)
-    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
+    assert [r.status_code for r in shop.send(("k", ORDER, WAITS))] == [201]
 
 
 @ends_late
@@ -127,14 +128,8 @@ def test_a_savepoint_of_a_dependency_that_ends_before_the_response_is_none(shop:
     assert shop.notes() == 1
 
 
-@pytest.mark.parametrize("cut_is_seen", [False, True])
-def test_the_statement_of_a_request_that_is_cancelled_ends(shop: Shop, monkeypatch: pytest.MonkeyPatch, cut_is_seen: bool) -> None:
+def test_the_statement_of_a_request_that_is_cancelled_ends(shop: Shop) -> None:
     at_work = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT pg_sleep(1000)' AND state = 'active'"
-
-    def cut(connection: psycopg.AsyncConnection[Any]) -> None:
-        _commit.cut(connection)
-        while cut_is_seen and not connection.closed:
-            pass
 
     async def act(ctx: RequestContext, order: Order) -> Response:
         await ctx.sql("SET LOCAL statement_timeout = 0")
@@ -150,7 +145,6 @@ def test_the_statement_of_a_request_that_is_cancelled_ends(shop: Shop, monkeypat
             with pytest.raises(asyncio.CancelledError):
                 await asking
 
-    monkeypatch.setattr(_left, "cut", cut)
     shop.act = act
     shop.send(cancelled)
     until = time.monotonic() + 30
@@ -159,7 +153,7 @@ def test_the_statement_of_a_request_that_is_cancelled_ends(shop: Shop, monkeypat
 
 
 @pytest.mark.parametrize("shop", [{"connections": 1}], indirect=True)
-def test_a_statement_that_no_cancel_ends_has_ended_before_the_response(shop: Shop) -> None:
+def test_a_statement_that_no_cancel_ends_keeps_nobody(shop: Shop) -> None:
     sleeps = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
     left: list[Any] = []
 
@@ -172,7 +166,7 @@ def test_a_statement_that_no_cancel_ends_has_ended_before_the_response(shop: Sho
         raise HTTPException(404)
 
     shop.act = act
-    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [404]
+    assert [r.status_code for r in shop.send(("k", ORDER, WAITS))] == [404]
     shop.act = shop.note
-    assert [r.status_code for r in shop.send(("k", ORDER, {}))] == [201]
+    assert [r.status_code for r in shop.send(("k", ORDER, WAITS))] == [201]
     assert isinstance(left[0].exception(), psycopg.OperationalError)
