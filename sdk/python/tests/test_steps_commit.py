@@ -14,7 +14,7 @@ WARNS = """
     CREATE CONSTRAINT TRIGGER warn AFTER UPDATE ON wallet DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION warn()"""
 
 
-def test_a_commit_that_was_made_to_stop_waiting_for_a_standby_is_not_believed(shop: Shop, url: str) -> None:  # noqa: F811
+def test_a_commit_that_was_made_to_stop_waiting_for_a_standby_is_not_believed(shop: Shop, url: str, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
     rejected = message("charge", 2, key="rejected")
     with AbsentStandby(url) as standby:
         shop.raises = [lambda ctx, order: None, skald.Reject("no money")]
@@ -22,6 +22,7 @@ def test_a_commit_that_was_made_to_stop_waiting_for_a_standby_is_not_believed(sh
             with pytest.raises(psycopg.OperationalError, match="possibly not durably"):
                 standby.cancelled(lambda: shop.participant.process(one))
     assert [shop.participant.process(one) for one in (charge_message, rejected)] == ["step.duplicate"] * 2
+    assert " failed" not in caplog.text  # nor is it the step's fault
     assert (shop.cents, len(shop.ran)) == (90, 2)
 
 
