@@ -25,8 +25,8 @@ from ._commit import InDoubt, commit
 from ._connection import CONTENTION, Pooled, heeded, node, restore
 from ._left import LEFT_MAX, LeftOpen, left_open_async
 from ._request import Innermost, RequestContext, context, watch
-from ._response import Response as _Response, Send, problem as _problem, wait_preference as _wait_preference
-from ._run import App, Receive, Run as _Run, Scope, TooSlow as _TooSlow
+from ._response import Response, Send, problem, wait_preference
+from ._run import App, Receive, Run, Scope, TooSlow
 
 __all__ = ["Guard", "RequestContext", "context", "guard"]
 
@@ -47,7 +47,7 @@ class Guard:
                  handler_seconds: float = 30, body_max: int = 262144) -> None:
         self.scope, self.guarded, self.handler_seconds, self.body_max, self._used = scope, guarded, handler_seconds, body_max, 0
         silence = int(max(IDLE_MAX, handler_seconds + 5) * 1000)  # a handler may be silent as long as it may take
-        self._where = node(database_url or os.environ["DATABASE_URL"],
+        self._where = node(os.environ.get("DATABASE_URL", "") if database_url is None else database_url,
                            f"-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout={silence}")
         self._connections, self._pools = connections, dict[asyncio.AbstractEventLoop, AsyncConnectionPool]()
 
@@ -96,9 +96,9 @@ class Guard:
         except ClientDisconnect:
             return
         if body is None:
-            await _problem(None, 413, "Content Too Large", "the body is larger than this server takes").send(send)
+            await problem(None, 413, "Content Too Large", "the body is larger than this server takes").send(send)
             return
-        wait = _wait_preference(scope["headers"])
+        wait = wait_preference(scope["headers"])
         until = asyncio.get_running_loop().time() + min(wait or 0, WAIT_MAX)
         pause, waited = 0.05, False
         while True:
@@ -136,7 +136,7 @@ class Guard:
                 return None
         return b"".join(chunks)
 
-    async def _respond(self, app: App, scope: Scope, whose: str, keys: list[str], body: bytes) -> tuple[_Response | None, _Run | None]:
+    async def _respond(self, app: App, scope: Scope, whose: str, keys: list[str], body: bytes) -> tuple[Response | None, Run | None]:
         """The response, or None where the application raised; and the application, which is to go on behind it."""
         doubt = lost = busy = False
         pool = self._pool_of(asyncio.get_running_loop())
@@ -163,37 +163,35 @@ class Guard:
                 lost, busy = True, self._used >= pool.max_size
                 break
         if doubt:
-            return _problem("outcome-unknown", 503, "It is not known whether the request took effect",
+            return problem("outcome-unknown", 503, "It is not known whether the request took effect",
                             "it is not known whether the request took effect; send it again with the same key to learn it"), None
         if busy:
-            return _problem(None, 503, "Service Unavailable", "other requests have all connections; nothing was done, send the request again"), None
+            return problem(None, 503, "Service Unavailable", "other requests have all connections; nothing was done, send the request again"), None
         if lost:
-            return _problem("unavailable", 503, "The database is away", "the database is away; send the request again with the same key"), None
-        return _problem(None, 503, "Service Unavailable", "others had the same rows each time; nothing was done, send the request again"), None
+            return problem("unavailable", 503, "The database is away", "the database is away; send the request again with the same key"), None
+        return problem(None, 503, "Service Unavailable", "others had the same rows each time; nothing was done, send the request again"), None
 
     async def _run(self, connection: psycopg.AsyncConnection[Any], app: App, scope: Scope, whose: str, keys: list[str], body: bytes,
-                   committing: list[bool], doubt: bool) -> tuple[_Response | None, _Run | None]:
+                   committing: list[bool], doubt: bool) -> tuple[Response | None, Run | None]:
         query = scope["query_string"]
         target = scope.get("raw_path", scope["path"].encode()) + (b"?" + query if query else b"")
-        run: _Run | None = None
+        run: Run | None = None
         try:
             async with connection.transaction():
                 cursor = await connection.execute(
                     "SELECT set_config('default_transaction_read_only', NULL, true), verdict, key, taken::text, problem, status_code,"
                     "       content_type, headers, response FROM skald.take_request(%s, %s, %s, %s, %s)", (whose, keys, scope["method"], target, body))
-                row = await cursor.fetchone()
-                assert row is not None
-                fenced, verdict, key, taken, problem, status, content_type, headers, stored = row
-                if fenced == "on":  # by an operator, who means this session too, although it says READ WRITE
+                [(fenced, verdict, key, taken, name, status, content_type, headers, stored)] = await cursor.fetchall()
+                if fenced == "on":  # an operator has made the database read-only, and our own READ WRITE would override that
                     await connection.close()
                     raise errors.ReadOnlySqlTransaction("the database has become read-only")
                 if verdict != "run":
-                    if problem == "in-flight" and doubt:
+                    if name == "in-flight" and doubt:
                         raise _Again("the transaction in doubt may still be open")
                     await commit(connection, COMMIT_MAX)
-                    return _Response(status, content_type, headers, bytes(stored), problem), None
+                    return Response(status, content_type, headers, bytes(stored), name), None
                 ctx = RequestContext(connection, whose, key, taken)
-                run = _Run(app, {**scope, "state": {**scope.get("state", {}), "skald": ctx}}, body)
+                run = Run(app, {**scope, "state": {**scope.get("state", {}), "skald": ctx}}, body)
                 made = await self._made(run, ctx)
                 restore(connection, psycopg.AsyncCursor)
                 if made is None or not _is_outcome(made, ctx):
@@ -223,21 +221,21 @@ class Guard:
         except errors.InvalidTransactionTermination:
             assert run is not None
             await run.cancel()
-            return _problem(None, 500, "Internal Server Error", "the service ended its own transaction; part of the request may have taken effect"), None
-        except _TooSlow:
-            return _problem(None, 503, "Service Unavailable", "the request took too long; nothing was done, send it again"), None
+            return problem(None, 500, "Internal Server Error", "the service ended its own transaction; part of the request may have taken effect"), None
+        except TooSlow:
+            return problem(None, 503, "Service Unavailable", "the request took too long; nothing was done, send it again"), None
         except BaseException:
             if run is not None:
                 await run.cancel()
             raise
         return made, run
 
-    async def _made(self, run: _Run, ctx: RequestContext) -> _Response | None:
+    async def _made(self, run: Run, ctx: RequestContext) -> Response | None:
         """None: the application raised what it does not handle."""
         made = None
         try:
             made = await run.response(self.handler_seconds)
-        except _TooSlow:
+        except TooSlow:
             await run.cancel()  # a statement may be under way, and ROLLBACK would wait for it
             raise
         except Exception as error:
@@ -252,7 +250,7 @@ class Guard:
         return made
 
 
-def _is_outcome(made: _Response, ctx: RequestContext) -> bool:
+def _is_outcome(made: Response, ctx: RequestContext) -> bool:
     # What is answered before the handler has `ctx`, or behind an exception, is not the handler's decision.
     is_refusal = made.status >= 400 and not ctx._is_used
     is_elsewhere = made.status in (307, 308)  # the same request, with the same key, to another target
