@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import random
 import re
@@ -89,7 +88,7 @@ class Participant:
     def __post_init__(self) -> None:
         self._steps: dict[str, Step] = {}
         self._connection: psycopg.Connection[Any] | None = None
-        self._database, self._stopping, self._said_kept = "", False, -math.inf
+        self._database, self._stopping = "", False
 
     def compensatable(self, definition: str, step: str, **options: Any) -> Callable[[Function], Step]:
         """A step that may reject and can be undone. `options`: version, attempts, first_ms, longest_ms, deadline_ms (docs/languages.md);
@@ -214,7 +213,7 @@ class Participant:
             with watched(connection):
                 committed = connection.execute("COMMIT AND CHAIN", prepare=False).statusmessage
             if committed != "COMMIT":
-                raise RuntimeError("the transaction was rolled back: a statement of the step was not waited for, and failed")
+                raise RuntimeError("the transaction was rolled back: a statement of the step was not awaited, and failed")
             raise psycopg.Rollback
         if committed is None:
             raise RuntimeError("the step raised psycopg.Rollback, which undoes it in silence: raise skald.Reject, or another exception")
@@ -230,9 +229,6 @@ class Participant:
         """Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again; at the start, what is wrong is raised."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        for name, url in (("DATABASE_URL", self.database_url), ("AMQP_URL", self.amqp_url)):
-            if not url:
-                raise ValueError(f"{name} is not set")
         if self.prefetch not in range(1, 65536):
             raise ValueError(f"prefetch is a number from 1 to 65535, and not {self.prefetch!r}")
         try:
@@ -241,7 +237,8 @@ class Participant:
                 raise ValueError
             where = pika.URLParameters(self.amqp_url)
         except Exception:
-            raise ValueError("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost") from None
+            raise ValueError("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: "
+                             "a password's %, @, : and / are written %25, %40, %3A, %2F") from None
         while not self._stopping:
             try:
                 self._consume(where)
@@ -253,7 +250,7 @@ class Participant:
 
     def _process_kept(self, message: Message, broker: Any, lane: futures.Executor) -> bool:
         """False: told to stop. For anything else it is kept: given back, all that is not acked would count once more, of 50 times."""
-        waits = 0.1
+        tries = 0
         while not self._stopping:
             running = lane.submit(self.process, message)
             while not futures.wait([running], timeout=5).done:
@@ -262,13 +259,12 @@ class Participant:
                 running.result()
                 return True
             except (psycopg.Error, OSError) as error:
-                if time.monotonic() - self._said_kept >= 60:
-                    self._said_kept = time.monotonic()
+                if tries % 100 == 0:  # once in some two minutes
                     log.warning("%s is kept until the database takes it: %s", line(message.message_id), line(error))
                 if self._connection is not None:
                     self._connection.close()  # its server may have become a standby
-                broker.sleep(random.uniform(0, waits))
-                waits = min(waits * 2, 3.0)
+                broker.sleep(random.uniform(0, 2))
+                tries += 1
         return False
 
     def _consume(self, where: pika.URLParameters) -> None:
@@ -287,7 +283,7 @@ class Participant:
                     channel.basic_ack(method.delivery_tag)
                     acked.add(method.consumer_tag)
 
-            # Slowly at first: what comes back is at the queue's head, and when it kills this process too, what is out with it is counted as it is.
+            # After a crash, the delivery that caused it is first in the queue. Take it alone, so that no other is counted with it.
             acked: set[str] = set()
             channel.basic_qos(prefetch_count=1)
             channel.basic_consume(f"skald.{self.service}.parked", handle, consumer_tag="given-up")
@@ -314,14 +310,13 @@ class Participant:
         except pika.exceptions.ChannelClosedByBroker as refused:
             if refused.reply_code not in (404, 406):
                 raise
-            raise ValueError(
-                f"the messages for {self.service} belong to another database, and this process is connected to the database {self._database}: check "
-                f"DATABASE_URL. If the service has moved to a new database permanently, stop its processes, delete skald.{self.service}.database and "
-                f"skald.{self.service}.database.ID of the old one, and run `skald declare --service {self.service}`. ({refused})") from None
+            raise ValueError(f"the messages for {self.service} belong to another database than the DATABASE_URL's ({self._database}): check it, and what "
+                             f"`skald declare` says ({refused})") from None
+        if not self.declare:
+            return
         for exchange in ("skald", "skald.parked"):
-            channel.exchange_declare(exchange, "direct", durable=True, passive=not self.declare)
+            channel.exchange_declare(exchange, "direct", durable=True)
         for name, more in ((f"skald.{self.service}", limited), (f"skald.{self.service}.parked", {})):
-            channel.queue_declare(name, durable=True, passive=not self.declare, arguments={**quorum, **more})
-        if self.declare:
-            channel.queue_bind(f"skald.{self.service}", "skald", self.service)
-            channel.queue_bind(f"skald.{self.service}.parked", "skald.parked", self.service)
+            channel.queue_declare(name, durable=True, arguments={**quorum, **more})
+        channel.queue_bind(f"skald.{self.service}", "skald", self.service)
+        channel.queue_bind(f"skald.{self.service}.parked", "skald.parked", self.service)

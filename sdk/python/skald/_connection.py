@@ -23,12 +23,13 @@ def node(url: str, options: str = "") -> str:
     """`options`: of the session, behind its own."""
     try:
         given = conninfo.conninfo_to_dict(url)
-        # A password's own @ or / has made a host, port or database of a piece of it, which an error would name.
-        if re.match("[a-z]+://[^?]*@[^?]*@", url) or re.search("[^0-9,]", str(given.get("port", ""))):
+        # Of what is empty, libpq makes a database of its own. A password's own @ or / has made a host, port or database of a piece of it, which an
+        # error would name.
+        if not url.strip() or re.match("[a-z]+://[^?]*@[^?]*@", url) or re.search("[^0-9,]", str(given.get("port", ""))):
             raise ValueError
     except (psycopg.ProgrammingError, ValueError):  # which may quote the password
         raise ValueError("DATABASE_URL is not the URL of a database, such as postgresql://user:password@host:5432/database: "
-                         "a password's @, :, / and % are written %40, %3A, %2F, %25") from None
+                         "a password's %, @, : and / are written %25, %40, %3A, %2F") from None
     own = given.get("options", os.environ.get("PGOPTIONS", ""))
     # What Skald and strangers say is any text, whatever PGCLIENTENCODING says.
     return conninfo.make_conninfo(**{**NODE, **given, "client_encoding": "UTF8", "options": f"{own} {options}".strip() or None})
@@ -61,7 +62,7 @@ class Pooled(psycopg.AsyncConnection[Any]):
 
 @contextmanager
 def heeded() -> Iterator[None]:
-    """For what a pool's worker does: it takes no notice of an event loop that ends meanwhile, and cancels it to wait for its end."""
+    """psycopg_pool's workers swallow the cancellation with which a loop ends, and the loop waits for them: cancel again until they have ended."""
     try:
         yield
     except asyncio.CancelledError:

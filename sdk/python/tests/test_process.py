@@ -189,7 +189,7 @@ def test_a_process_of_another_database_takes_nothing(shop: Shop) -> None:
         p.send(1)
         p.start(more)
         assert p.process.wait(30) == 1
-        assert "belong to another database" in p.output() and "check DATABASE_URL" in p.output()
+        assert re.search(r"belong to another database than the DATABASE_URL's \(\S+\): check it", p.output())
         wait_for(lambda: p.channel.queue_declare("skald.payments", passive=True).method.message_count == 1)
         p.channel.queue_purge("skald.payments")
         Path(p.said.name).write_text("")
@@ -245,13 +245,9 @@ def test_a_process_that_waits_for_a_lock_ends_when_told(shop: Shop) -> None:
 
 
 def test_an_address_that_is_none_is_said_at_the_start(url: str) -> None:
-    with pytest.raises(ValueError, match="AMQP_URL is not set"):
-        skald.Participant("payments", database_url=url, amqp_url="").run()
-    for other in ("localhost", "http://localhost", "amqp:localhost", "amqpx://localhost", "amqp://localhost:x", "amqp://u:s@e/cret@localhost/x"):
+    for other in ("", "localhost", "http://localhost", "amqp:localhost", "amqpx://localhost", "amqp://localhost:x", "amqp://u:s@e/cret@localhost/x"):
         with pytest.raises(ValueError, match="AMQP_URL is not the URL of a broker"):
             skald.Participant("payments", database_url=url, amqp_url=other).run()
-    with pytest.raises(ValueError, match="DATABASE_URL is not set"):
-        skald.Participant("payments", database_url="").run()
 
 
 @pytest.mark.parametrize("prefetch", [0, -1, 65536, 100000, "16"])
@@ -260,7 +256,7 @@ def test_a_prefetch_that_no_broker_takes_is_said_at_the_start(prefetch: Any) -> 
         skald.Participant("payments", database_url="none", amqp_url="amqp://localhost", prefetch=prefetch).run()
 
 
-@pytest.mark.parametrize("address", ["localhost", "mysql://u:cret@localhost/x", "postgresql://u:se%cret@localhost/x", "postgresql://u:se cret@localhost/x",
+@pytest.mark.parametrize("address", ["", " ", "localhost", "mysql://u:cret@localhost/x", "postgresql://u:se%cret@localhost/x", "postgresql://u:se cret@localhost/x",
                                      "postgresql://u:se@cret@localhost/x", "postgresql://u:s@e/cret@localhost/x", "postgresql://localhost:cret/x",
                                      "postgresql://localhost/x?password=se%cret", "password='secret"])
 def test_an_address_that_is_no_databases_is_refused_without_its_password(address: str) -> None:
