@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import random
-import re
 import signal
 import threading
 import time
@@ -16,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
 
 import pika
-import pika.data
 import psycopg
 
+from ._broker import address, expect_queues
 from ._commit import InDoubt, watched
 from ._connection import CONTENTION, is_fit, node, restore
 from ._context import Context, Malformed, Reject, Snooze, ending, own
@@ -31,19 +30,6 @@ log = logging.getLogger("skald")
 
 OPTIONS = ("version", "attempts", "first_ms", "longest_ms", "deadline_ms")
 CONTENDED_MAX, LOST_MAX, IDLE_MAX = 50, 5, 30  # in a row, before they count as an attempt of the step; seconds of silence in a transaction
-
-
-def _decode_value(encoded: bytes, offset: int, decode: Callable[[bytes, int], Any] = pika.data.decode_value) -> Any:
-    """Pika's aborts the connection for a time beyond the year 9999, of whoever sent milliseconds; then that message would come again for ever."""
-    try:
-        return decode(encoded, offset)
-    except (ValueError, OverflowError, OSError):
-        if encoded[offset:offset + 1] != b"T":
-            raise
-        return int.from_bytes(encoded[offset + 1:offset + 9], "big"), offset + 9
-
-
-pika.data.decode_value = _decode_value
 
 
 @dataclass(frozen=True)
@@ -231,14 +217,7 @@ class Participant:
             signal.signal(number, self._stop)
         if self.prefetch not in range(1, 65536):
             raise ValueError(f"prefetch is a number from 1 to 65535, and not {self.prefetch!r}")
-        try:
-            # Pika connects to any; and to a piece of a password that has an @ and a / of its own.
-            if not re.match("amqps?://(?![^?]*@[^?]*/[^?]*@)", self.amqp_url, re.IGNORECASE):
-                raise ValueError
-            where = pika.URLParameters(self.amqp_url)
-        except Exception:
-            raise ValueError("AMQP_URL is not the URL of a broker, such as amqp://user:password@host:5672/vhost: "
-                             "a password's %, @, : and / are written %25, %40, %3A, %2F") from None
+        where = address(self.amqp_url)
         while not self._stopping:
             try:
                 self._consume(where)
@@ -272,7 +251,7 @@ class Participant:
         # The steps have a thread of their own, and it is waited for: none runs beside the first of the next connection.
         with pika.BlockingConnection(where) as broker, futures.ThreadPoolExecutor(1) as lane:
             channel = broker.channel()
-            self._expect_queues(channel)
+            expect_queues(channel, self.service, self._database, self.declare)
 
             def handle(channel: Any, method: Any, properties: Any, body: bytes) -> None:
                 headers = properties.headers or {}
@@ -296,27 +275,3 @@ class Participant:
                     consumers.append(channel.basic_consume(f"skald.{self.service}", handle))
                 if channel.is_closed or len(channel.consumer_tags) < len(consumers):
                     raise pika.exceptions.ConsumerCancelled("the broker has cancelled a consumer")
-
-    def _expect_queues(self, channel: Any) -> None:
-        """The queues of docs/protocol.md, "Routing". The first one is bound to this database: another one's process is refused."""
-        left = {"x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": self._database}
-        limited = {**left, "x-dead-letter-routing-key": self.service, "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once",
-                   "x-overflow": "reject-publish"}
-        quorum = {"x-queue-type": "quorum"}
-        # Who declares nothing sees no arguments, but the name of the queue that `skald declare` has made for its database.
-        marker = f"skald.{self.service}.database{'' if self.declare else '.' + self._database}"
-        try:
-            channel.queue_declare(marker, durable=True, passive=not self.declare, arguments={**quorum, **left})
-        except pika.exceptions.ChannelClosedByBroker as refused:
-            if refused.reply_code not in (404, 406):
-                raise
-            raise ValueError(f"the messages for {self.service} belong to another database than the DATABASE_URL's ({self._database}): check it, and what "
-                             f"`skald declare` says ({refused})") from None
-        if not self.declare:
-            return
-        for exchange in ("skald", "skald.parked"):
-            channel.exchange_declare(exchange, "direct", durable=True)
-        for name, more in ((f"skald.{self.service}", limited), (f"skald.{self.service}.parked", {})):
-            channel.queue_declare(name, durable=True, arguments={**quorum, **more})
-        channel.queue_bind(f"skald.{self.service}", "skald", self.service)
-        channel.queue_bind(f"skald.{self.service}.parked", "skald.parked", self.service)
