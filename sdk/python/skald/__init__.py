@@ -18,9 +18,8 @@ import pika
 import psycopg
 
 from ._broker import address, expect_queues
-from ._commit import InDoubt, watched
-from ._connection import CONTENTION, is_fit, node, restore
 from ._context import Context, Malformed, Reject, Snooze, ending, own
+from ._database import CONTENTION, InDoubt, is_fit, node, restore, watched
 from ._left import LEFT_MAX, LeftOpen
 from ._text import Trace, dump, headers, line, text
 

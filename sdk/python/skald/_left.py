@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from ._commit import cut
+from ._database import cut
 
 LEFT_MAX = 5.0  # seconds that a statement may still take for which nobody waits
 CUT_MAX = 1.0  # how long a thread that still reads may take to see that the socket is closed: finish() frees memory that it reads from

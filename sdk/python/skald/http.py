@@ -21,12 +21,10 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 
 from . import IDLE_MAX
-from ._commit import InDoubt, commit
-from ._connection import CONTENTION, Pooled, heeded, node, restore
+from ._database import CONTENTION, InDoubt, Pooled, commit, heeded, node, restore
+from ._http_request import Innermost, RequestContext, context, watch
+from ._http_response import App, Receive, Response, Run, Scope, Send, TooSlow, problem, wait_preference
 from ._left import LEFT_MAX, LeftOpen, left_open_async
-from ._request import Innermost, RequestContext, context, watch
-from ._response import Response, Send, problem, wait_preference
-from ._run import App, Receive, Run, Scope, TooSlow
 
 __all__ = ["Guard", "RequestContext", "context", "guard"]
 

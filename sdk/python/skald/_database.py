@@ -1,15 +1,17 @@
-"""Where the database is, and what a connection to it is for whoever comes next."""
+"""Where the database is, what a connection to it is for whoever comes next, and what its answer to COMMIT means."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import re
+import socket
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Any, Iterator, TypeVar
 
 import psycopg
 from psycopg import conninfo, errors
+from psycopg.errors import Diagnostic
 from psycopg.rows import tuple_row
 
 # A peer that is gone is noticed within about ten seconds. Of the database's nodes, the one that accepts writes.
@@ -17,6 +19,8 @@ NODE: dict[str, Any] = {"target_session_attrs": "read-write", "connect_timeout":
                         "keepalives_interval": 2, "keepalives_count": 3}
 
 CONTENTION = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
+
+Connection = TypeVar("Connection", bound="psycopg.BaseConnection[Any]")
 
 
 def node(url: str, options: str = "") -> str:
@@ -75,3 +79,41 @@ def heeded() -> Iterator[None]:
 
         loop.call_soon(cancel)
         raise
+
+
+class InDoubt(psycopg.OperationalError):
+    """The server has committed, and waits for its standbys no longer: a failover may lose it."""
+
+
+@contextmanager
+def watched(connection: Connection) -> Iterator[Connection]:
+    """Around what commits. Raises InDoubt."""
+    warnings: list[str | None] = []
+
+    def keep(said: Diagnostic) -> None:
+        if said.sqlstate == "01000" and said.source_function != "exec_stmt_raise":  # a RAISE is a deferred trigger's
+            warnings.append(said.message_primary)
+
+    connection.add_notice_handler(keep)
+    try:
+        yield connection
+    finally:
+        connection.remove_notice_handler(keep)
+    if warnings:
+        raise InDoubt(f"committed, but possibly not durably: {warnings[0]}")
+
+
+def cut(connection: psycopg.BaseConnection[Any]) -> None:
+    """Whoever waits for its answer has lost it. To cancel COMMIT would have it done without the standby for which it waits."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as it:
+        it.shutdown(socket.SHUT_RDWR)
+
+
+async def commit(connection: psycopg.AsyncConnection[Any], seconds: float) -> str | None:
+    """What the server has answered: psycopg takes ROLLBACK for success. Another transaction is open then."""
+    timer = asyncio.get_running_loop().call_later(seconds, cut, connection)
+    try:
+        with watched(connection):
+            return (await connection.execute("COMMIT AND CHAIN", prepare=False)).statusmessage
+    finally:
+        timer.cancel()

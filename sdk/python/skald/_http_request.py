@@ -18,8 +18,7 @@ from psycopg.pq import TransactionStatus
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from ._response import Send, problem
-from ._run import App, Receive, Scope
+from ._http_response import App, Receive, Scope, Send, problem
 from ._text import dump
 
 
