@@ -146,8 +146,10 @@ class Participant:
                               or is_lost and lost < LOST_MAX and time.monotonic() - began < IDLE_MAX)
                 if taken and not is_passing:
                     return self._record(message, taken[0], error)
-                if not is_passing or self._stopping:
+                if not is_passing:
                     raise
+                if self._stopping:
+                    raise psycopg.OperationalError(f"told to stop, and not run again after {type(error).__name__}: {text(error)}") from error
             time.sleep(random.uniform(0, 0.005 * 2 ** min(contended + lost, 5)))
 
     def _record(self, message: Message, taken: str, error: BaseException) -> str:

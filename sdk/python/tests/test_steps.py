@@ -289,18 +289,19 @@ def test_a_lost_connection_and_a_deadlock_are_no_attempt(shop: Shop) -> None:
     assert (shop.cents, shop.one("SELECT attempts FROM skald.idempotency")) == (90, 1)
 
 
-def test_what_a_step_decides_behind_the_loss_of_its_connection_is_decided_anew(shop: Shop) -> None:
-    def rejects(ctx: skald.Context, order: Any) -> None:
-        with pytest.raises(psycopg.OperationalError):
-            end_session(ctx, order)
-        raise skald.Reject("no money")
+def reject_behind_loss(ctx: skald.Context, order: Any) -> None:
+    with pytest.raises(psycopg.OperationalError):
+        end_session(ctx, order)
+    raise skald.Reject("no money")
 
-    shop.raises = [rejects]
+
+def test_what_a_step_decides_behind_the_loss_of_its_connection_is_decided_anew(shop: Shop) -> None:
+    shop.raises = [reject_behind_loss]
     assert shop.participant.process(charge_message) == "step.completed"
     assert (shop.cents, len(shop.ran)) == (90, 2)
 
 
-@pytest.mark.parametrize("broke", [deadlock, end_session])
+@pytest.mark.parametrize("broke", [deadlock, end_session, reject_behind_loss])
 def test_a_process_that_was_told_to_stop_runs_no_delivery_again(shop: Shop, broke: Any) -> None:
     shop.raises = [lambda ctx, order: shop.participant._stop(15, None) or broke(ctx, order)]  # type: ignore[func-returns-value]
     with pytest.raises(psycopg.OperationalError):
