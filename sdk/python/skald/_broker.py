@@ -35,24 +35,20 @@ def address(url: str) -> pika.URLParameters:
 
 def expect_queues(channel: Any, service: str, database: str, declare: bool) -> None:
     """The queues of docs/protocol.md, "Routing". The first one is bound to this database: another one's process is refused."""
-    left = {"x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": database}
+    queue, quorum = f"skald.{service}", {"x-queue-type": "quorum"}
+    left = {**quorum, "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": database}
     limited = {**left, "x-dead-letter-routing-key": service, "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once",
                "x-overflow": "reject-publish"}
-    quorum = {"x-queue-type": "quorum"}
     # Who declares nothing sees no arguments, but the name of the queue that `skald declare` has made for its database.
-    marker = f"skald.{service}.database{'' if declare else '.' + database}"
+    marker = f"{queue}.database" if declare else f"{queue}.database.{database}"
     try:
-        channel.queue_declare(marker, durable=True, passive=not declare, arguments={**quorum, **left})
+        channel.queue_declare(marker, durable=True, passive=not declare, arguments=left)
     except pika.exceptions.ChannelClosedByBroker as refused:
         if refused.reply_code not in (404, 406):
             raise
         raise ValueError(f"the messages for {service} belong to another database than the DATABASE_URL's ({database}): check it, and what "
                          f"`skald declare` says ({refused})") from None
-    if not declare:
-        return
-    for exchange in ("skald", "skald.parked"):
-        channel.exchange_declare(exchange, "direct", durable=True)
-    for name, more in ((f"skald.{service}", limited), (f"skald.{service}.parked", {})):
-        channel.queue_declare(name, durable=True, arguments={**quorum, **more})
-    channel.queue_bind(f"skald.{service}", "skald", service)
-    channel.queue_bind(f"skald.{service}.parked", "skald.parked", service)
+    for suffix, arguments in (("", limited), (".parked", quorum)) if declare else ():
+        channel.exchange_declare(f"skald{suffix}", "direct", durable=True)
+        channel.queue_declare(queue + suffix, durable=True, arguments=arguments)
+        channel.queue_bind(queue + suffix, f"skald{suffix}", service)

@@ -213,6 +213,21 @@ def test_a_queue_that_is_deleted_is_declared_and_consumed_again(shop: Shop) -> N
     p.end()
 
 
+def test_a_process_that_declares_nothing_tries_until_its_queue_is_there(shop: Shop) -> None:
+    p = Process(shop)
+    declare = [os.environ["SKALD"], "declare", "--service", "payments"]
+    subprocess.run(declare, check=True, env=p.env)
+    p.channel.queue_delete("skald.payments")
+    p.start(", declare=False")
+    wait_for(lambda: "trying again with new connections" in p.output())
+    subprocess.run(declare, check=True, env=p.env)
+    wait_for(p.is_served)
+    p.send(1)
+    wait_for(lambda: shop.cents == 99)
+    p.channel.queue_delete(f"skald.payments.database.{shop.one('SELECT id FROM skald.service')}")
+    p.end()
+
+
 def test_an_odd_header_takes_no_other_message_along(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     p = Process(shop)
     p.start()
