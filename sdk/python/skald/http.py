@@ -44,9 +44,9 @@ class Guard:
                  guarded: Callable[[Request], bool] = lambda r: r.method not in ("GET", "HEAD", "OPTIONS"),
                  handler_seconds: float = 30, body_max: int = 262144) -> None:
         self.scope, self.guarded, self.handler_seconds, self.body_max, self._used = scope, guarded, handler_seconds, body_max, 0
-        silence = int(max(IDLE_MAX, handler_seconds + 5) * 1000)  # a handler may be silent as long as it may take
+        self._silence = f"{int(max(IDLE_MAX, handler_seconds + 5) * 1000)}ms"  # a handler may be silent as long as it may take
         self._where = node(os.environ.get("DATABASE_URL", "") if database_url is None else database_url,
-                           f"-c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout={silence}")
+                           "-c lock_timeout=5000 -c statement_timeout=30000")
         self._connections, self._pools = connections, dict[asyncio.AbstractEventLoop, AsyncConnectionPool]()
 
     def _pool_of(self, loop: asyncio.AbstractEventLoop) -> AsyncConnectionPool:
@@ -177,9 +177,10 @@ class Guard:
         try:
             async with connection.transaction():
                 cursor = await connection.execute(
-                    "SELECT set_config('default_transaction_read_only', NULL, true), verdict, key, taken::text, problem, status_code,"
-                    "       content_type, headers, response FROM skald.take_request(%s, %s, %s, %s, %s)", (whose, keys, scope["method"], target, body))
-                [(fenced, verdict, key, taken, name, status, content_type, headers, stored)] = await cursor.fetchall()
+                    "SELECT set_config('default_transaction_read_only', NULL, true), set_config('idle_in_transaction_session_timeout', %s, true),"
+                    "       verdict, key, taken::text, problem, status_code, content_type, headers, response"
+                    "  FROM skald.take_request(%s, %s, %s, %s, %s)", (self._silence, whose, keys, scope["method"], target, body))
+                [(fenced, _, verdict, key, taken, name, status, content_type, headers, stored)] = await cursor.fetchall()
                 if fenced == "on":  # an operator has made the database read-only, and our own READ WRITE would override that
                     await connection.close()
                     raise errors.ReadOnlySqlTransaction("the database has become read-only")
