@@ -163,13 +163,15 @@ def test_what_a_database_without_writes_does_not_take_is_kept(shop: Shop) -> Non
     p = Process(shop)
     p.start()
     wait_for(p.is_served)
-    name = shop.one("SELECT current_database()")
+    name, sessions = shop.one("SELECT current_database()"), "SELECT sessions FROM pg_stat_database WHERE datname = current_database()"
     shop.c.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     try:
         shop.c.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald/payments'")
         for number in range(20):
             p.send(number)
         wait_for(lambda: "kept until the database takes it" in p.output() or "trying again" in p.output())
+        tried = shop.one(sessions)
+        wait_for(lambda: shop.one(sessions) > tried + 1)
     finally:
         shop.c.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
     wait_for(lambda: shop.cents == 80)
