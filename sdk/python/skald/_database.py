@@ -27,7 +27,7 @@ def node(url: str, options: str = "") -> str:
     """`options`: of the session, behind its own."""
     try:
         given = conninfo.conninfo_to_dict(url)
-        # Of what is empty, libpq makes a database of its own. A password's own @ or / has made a host, port or database of a piece of it, which an
+        # An empty URL would be libpq's default database. A password's own @ or / has made a host, port or database of a piece of it, which an
         # error would name.
         if not url.strip() or re.match("[a-z]+://[^?]*@[^?]*@", url) or re.search("[^0-9,]", str(given.get("port", ""))):
             raise ValueError

@@ -13,7 +13,8 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from ._database import cut
 
 LEFT_MAX = 5.0  # seconds that a statement may still take for which nobody waits
-CUT_MAX = 1.0  # how long a thread that still reads may take to see that the socket is closed: finish() frees memory that it reads from
+# How long a thread that still reads may take to see that the socket is closed. finish() frees memory that it reads from.
+CUT_MAX = 1.0
 
 STREAM = "a stream, COPY or pipeline was left open, or a long statement not awaited: close it, or await it, before the step or handler ends"
 SAVEPOINT = ("a `with connection.transaction()` has not ended: end it before the step or handler ends, and in FastAPI one that a dependency yields "

@@ -181,7 +181,8 @@ class Guard:
                     "       verdict, key, taken::text, problem, status_code, content_type, headers, response"
                     "  FROM skald.take_request(%s, %s, %s, %s, %s)", (self._silence, whose, keys, scope["method"], target, body))
                 [(fenced, _, verdict, key, taken, name, status, content_type, headers, stored)] = await cursor.fetchall()
-                if fenced == "on":  # an operator has made the database read-only, and our own READ WRITE would override that
+                # An operator has made the database read-only. Our own READ WRITE would override that.
+                if fenced == "on":
                     await connection.close()
                     raise errors.ReadOnlySqlTransaction("the database has become read-only")
                 if verdict != "run":
