@@ -40,7 +40,7 @@ constexpr std::array rules{
     rule{"wrong_amount", "take the amount from the data of this delivery, for the step and for its compensation"},
     rule{"hides_fault", "after a fault: ROLLBACK, skald.fail(), ack; and nothing of the step stays"},
     rule{"commit_not_durable",
-         "leave synchronous_commit on, in the session and in what the server, the database and the role set"},
+         "leave synchronous_commit as it is in the step: skald.take() has set it for its transaction"},
     rule{"loses_members", "change the members that the step knows in the data as they came, and pass on all others"},
     rule{"snoozes_by_ack", "ROLLBACK and call skald.snooze(); ack when that has committed"},
     rule{"effect_twice", "write in the transaction of skald.take(), and only where it says `run`"},

@@ -24,10 +24,7 @@ charged: dict[str, int] = {}
 
 
 def connect() -> psycopg.Connection[Any]:
-    made = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
-    if MISTAKE == "commit_not_durable":
-        made.execute("SET synchronous_commit = off")
-    return made
+    return psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
 
 
 db = connect()
@@ -71,6 +68,8 @@ def publish(row: dict[str, Any], step: str) -> None:
 
 
 def work(row: dict[str, Any], step: str, data: dict[str, Any]) -> None:
+    if MISTAKE == "commit_not_durable":
+        db.execute("SET LOCAL synchronous_commit = off")
     if MISTAKE != "effect_after_done" and (MISTAKE, step) != ("none", "pay-out"):
         write(other if MISTAKE == "effect_outside" else db, row, step, data)
     if step == "ship":
