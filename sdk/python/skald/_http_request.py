@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from typing import Any, AsyncIterator, Callable, Coroutine, Mapping, MutableMapping, Sequence
 
 import psycopg
 from fastapi import Request
@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from psycopg import errors
 from psycopg.pq import TransactionStatus
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from ._http_response import App, Receive, Scope, Send, problem
@@ -91,23 +92,36 @@ async def context(request: Request) -> AsyncIterator[RequestContext]:
 
 
 class Innermost:
-    """Middleware, within all other, that sees what the application raises: other may complete a response that has broken off."""
+    """Middleware, within all other, that sees what the application raises, and that it ends amid its response, as one does whose task was
+    cancelled: other may complete a response that has broken off."""
 
     def __init__(self, app: App) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ctx: RequestContext | None = scope.get("state", {}).get("skald")
+        is_amid = False
+
+        async def seen(message: MutableMapping[str, Any]) -> None:
+            nonlocal is_amid
+            is_amid = message["type"] != "http.response.body" or message.get("more_body", False)
+            await send(message)
+
         try:
-            await self.app(scope, receive, send)
-        except Exception as error:
-            if ctx := scope.get("state", {}).get("skald"):
+            await self.app(scope, receive, seen)
+        except BaseException as error:
+            if ctx:
                 ctx._raised = error
             raise
+        if ctx and is_amid:
+            ctx._raised = ctx._raised or RuntimeError("the application ended amid its response: a task that it awaited was cancelled")
 
 
 def watch(app: Any) -> None:
-    """Its handlers of exceptions, and those of the applications that are mounted in it."""
+    """Its handlers of exceptions and its innermost middleware, and those of the applications that are mounted in it."""
     _watch(getattr(app, "exception_handlers", {}))
+    if getattr(app, "middleware_stack", app) is None and not any(one.cls is Innermost for one in app.user_middleware):
+        app.user_middleware.append(Middleware(Innermost))
     for route in getattr(app, "routes", ()):
         if mounted := getattr(route, "_base_app", None):
             watch(mounted)

@@ -17,12 +17,11 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 
 from . import IDLE_MAX
 from ._database import CONTENTION, InDoubt, Pooled, commit, heeded, node, restore
-from ._http_request import Innermost, RequestContext, context, watch
+from ._http_request import RequestContext, context, watch
 from ._http_response import App, Receive, Response, Run, Scope, Send, TooSlow, problem, wait_preference
 from ._left import LEFT_MAX, LeftOpen, left_open_async
 
@@ -278,5 +277,4 @@ def guard(app: FastAPI, **settings: Any) -> Guard:
 
     app.build_middleware_stack = watched  # type: ignore[method-assign]
     app.add_middleware(_Middleware, by=made)
-    app.user_middleware.append(Middleware(Innermost))
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, AsyncIterator, Callable, Iterator
 
 import pytest
@@ -61,6 +62,46 @@ def test_a_stream_of_a_handler_without_ctx_that_breaks_off_is_not_stored(shop: S
 
     assert [r.status_code for _ in range(2) for r in shop.send(("k", ORDER, {}), target="/plain")] == [500, 500]
     assert shop.one("SELECT count(*) FROM skald.idempotency") == 0
+
+
+@pytest.mark.parametrize("spec_version", ["2.3", "2.4"])  # by which Starlette streams in tasks, or not
+@pytest.mark.parametrize("is_mounted, has_ctx", [(False, True), (False, False), (True, True)])
+def test_a_stream_that_ends_by_the_cancellation_of_what_it_awaits_is_not_stored(
+        shop: Shop, spec_version: str, is_mounted: bool, has_ctx: bool) -> None:
+    app = FastAPI() if is_mounted else shop.app
+    if is_mounted:
+        shop.app.mount("/sub", app)
+
+        @app.middleware("http")
+        async def passes(request: Request, call_next: Callable[[Request], Any]) -> Any:
+            return await call_next(request)
+
+    @shop.app.middleware("http")
+    async def of_version(request: Request, call_next: Callable[[Request], Any]) -> Any:
+        request.scope["asgi"] = {"version": "3.0", "spec_version": spec_version}
+        return await call_next(request)
+
+    async def half() -> AsyncIterator[str]:
+        yield "half"
+        if breaks:
+            cancelled = asyncio.create_task(asyncio.Event().wait())
+            cancelled.cancel()
+            await cancelled
+
+    async def with_ctx(ctx: RequestContext = Depends(skald.http.context)) -> Response:
+        await ctx.sql("INSERT INTO note VALUES ('x')")
+        return StreamingResponse(half())
+
+    async def plain() -> Response:
+        return StreamingResponse(half())
+
+    app.post("/half")(with_ctx if has_ctx else plain)
+    breaks, target = True, "/sub/half" if is_mounted else "/half"
+    assert [r.status_code for _ in range(2) for r in shop.send(("k", b"", {}), target=target)] == [500, 500]
+    assert "nothing remains" in str(raised_by(shop, target))
+    assert (shop.notes(), shop.one("SELECT count(*) FROM skald.idempotency")) == (0, 0)
+    breaks = False
+    assert [(r.status_code, r.text) for _ in range(2) for r in shop.send(("k", b"", {}), target=target)] == [(200, "half")] * 2
 
 
 class Wrapped:
