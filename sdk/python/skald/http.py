@@ -82,6 +82,8 @@ class Guard:
         if scope["type"] != "http" or not self.guarded(Request(scope)):
             await app(scope, receive, send)
             return
+        if "skald" in scope.get("state", {}):  # the other one has claimed the key: it would be in flight for ever
+            raise RuntimeError("the request is guarded already: have one guard() on a request's way, and leave to another by `guarded` what that one has")
         request = Request(scope, receive)
         try:
             whose = await self._whose(request)

@@ -104,6 +104,19 @@ def test_a_stream_that_ends_by_the_cancellation_of_what_it_awaits_is_not_stored(
     assert [(r.status_code, r.text) for _ in range(2) for r in shop.send(("k", b"", {}), target=target)] == [(200, "half")] * 2
 
 
+def test_two_guards_on_a_requests_way_are_an_error_that_says_so(shop: Shop, url: str) -> None:  # noqa: F811
+    sub = FastAPI()
+    other = skald.http.guard(sub, database_url=url)
+    sub.post("/notes")(lambda: "never")
+    shop.app.mount("/sub", sub)
+    assert [r.status_code for r in shop.send(("k", b"", {}), target="/sub/notes")] == [500]
+    assert "have one guard() on a request's way" in str(raised_by(shop, "/sub/notes"))
+    shop.guard.guarded = lambda r: r.method == "POST" and not r.url.path.startswith("/sub/")
+    assert [(r.status_code, r.headers.get("idempotency-replayed")) for _ in range(2) for r in shop.send(("k", b"", {}), target="/sub/notes")] == [
+        (200, None), (200, "true")]
+    shop.loop.run_until_complete(other.close())
+
+
 class Wrapped:
     def __init__(self, app: Any) -> None:
         self.app = app
