@@ -114,8 +114,7 @@ class Participant:
                 raise ValueError(f"{wrong[0]}: a compensatable step has a compensation, and no other step has one")
             made = psycopg.connect(node(self.database_url), autocommit=True, application_name=f"skald/{self.service}")
             made.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-            made.execute(f"SET lock_timeout = 5000; SET statement_timeout = 30000; SET idle_in_transaction_session_timeout = {IDLE_MAX * 1000};"
-                         " SET default_transaction_isolation = 'read committed'")  # of what runs after ROLLBACK
+            made.execute("SET default_transaction_isolation = 'read committed'")  # of what runs after ROLLBACK
             try:
                 [[self._database]] = made.execute("SELECT skald.host(%s, %s)::text", (self.service, self._said())).fetchall()
             except psycopg.Error as error:

@@ -23,8 +23,7 @@ CONTENTION = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockN
 Connection = TypeVar("Connection", bound="psycopg.BaseConnection[Any]")
 
 
-def node(url: str, options: str = "") -> str:
-    """`options`: of the session, behind its own."""
+def node(url: str) -> str:
     try:
         given = conninfo.conninfo_to_dict(url)
         # An empty URL would be libpq's default database. A password's own @ or / has made a host, port or database of a piece of it, which an
@@ -34,9 +33,8 @@ def node(url: str, options: str = "") -> str:
     except (psycopg.ProgrammingError, ValueError):  # which may quote the password
         raise ValueError("DATABASE_URL is not the URL of a database, such as postgresql://user:password@host:5432/database: "
                          "a password's %, @, : and / are written %25, %40, %3A, %2F") from None
-    own = given.get("options", os.environ.get("PGOPTIONS", ""))
-    # What Skald and strangers say is any text, whatever PGCLIENTENCODING says.
-    return conninfo.make_conninfo(**{**NODE, **given, "client_encoding": "UTF8", "options": f"{own} {options}".strip() or None})
+    # What Skald and strangers say is any text, whatever PGCLIENTENCODING says. No `options`: PgBouncer refuses them.
+    return conninfo.make_conninfo(**{**NODE, **given, "client_encoding": "UTF8"})
 
 
 def is_fit(connection: psycopg.Connection[Any]) -> bool:

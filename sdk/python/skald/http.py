@@ -44,8 +44,7 @@ class Guard:
                  handler_seconds: float = 30, body_max: int = 262144) -> None:
         self.scope, self.guarded, self.handler_seconds, self.body_max, self._used = scope, guarded, handler_seconds, body_max, 0
         self._silence = f"{int(max(IDLE_MAX, handler_seconds + 5) * 1000)}ms"  # a handler may be silent as long as it may take
-        self._where = node(os.environ.get("DATABASE_URL", "") if database_url is None else database_url,
-                           "-c lock_timeout=5000 -c statement_timeout=30000")
+        self._where = node(os.environ.get("DATABASE_URL", "") if database_url is None else database_url)
         self._connections, self._pools = connections, dict[asyncio.AbstractEventLoop, AsyncConnectionPool]()
 
     def _pool_of(self, loop: asyncio.AbstractEventLoop) -> AsyncConnectionPool:

@@ -157,20 +157,6 @@ def test_a_deadlock_that_the_handler_catches_is_tried_again_too(shop: Shop) -> N
     assert (shop.notes(), shop.runs) == (3, 18)
 
 
-def test_the_options_of_the_url_hold_and_the_guards_limits_beside_them(url: str) -> None:  # noqa: F811
-    async def looks(ctx: RequestContext, order: Order) -> Response:
-        cursor = await ctx.sql("SELECT current_setting('search_path'), current_setting('lock_timeout')")
-        seen.append(await cursor.fetchone())
-        return await shop.note(ctx, order)
-
-    seen: list[Any] = []
-    shop = Shop(url, database_url=f"{url}?options=-c%20search_path%3Dpublic,nowhere%20-c%20lock_timeout%3D1")
-    shop.act = looks
-    assert [r.status_code for key in "ab" for r in shop.send((key, ORDER, {}))] == [201, 201]
-    assert seen == [("public,nowhere", "5s")] * 2
-    shop.close()
-
-
 def test_a_server_that_was_made_read_only_is_left(url: str) -> None:  # noqa: F811
     shop = Shop(url, database_url=f"{url}?target_session_attrs=any&options=-c%20default_transaction_read_only%3Don")
     assert ([problem(r) for r in shop.send(("k", ORDER, {}))], shop.runs) == ([(503, "unavailable")], 0)
