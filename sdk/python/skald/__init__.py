@@ -16,11 +16,12 @@ from typing import Any, Callable, Mapping
 
 import pika
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from ._broker import address, expect_queues
 from ._context import Context, Malformed, Reject, Snooze, ending, own
 from ._database import CONTENTION, InDoubt, is_fit, node, restore, watched
-from ._left import LEFT_MAX, LeftOpen
+from ._left import LEFT_MAX, UNDONE, LeftOpen
 from ._text import Trace, dump, headers, line, text
 
 __all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze", "Step"]
@@ -190,6 +191,8 @@ class Participant:
                     self._connection = None  # the step's doing: not a lost one
             if left:
                 raise LeftOpen(left)
+            if connection.info.transaction_status is TransactionStatus.INERROR:
+                raise RuntimeError(f"{UNDONE}; the last error is {connection.pgconn.get_error_message()}")
             data = data if made is None else made
             restore(connection, psycopg.Cursor)
             # What has not changed goes on as it came, to the byte and the version. True == 1, but they are not the same JSON.

@@ -20,6 +20,9 @@ STREAM = "a stream, COPY or pipeline was left open, or a long statement not awai
 SAVEPOINT = ("a `with connection.transaction()` has not ended: end it before the step or handler ends, and in FastAPI one that a dependency yields "
              'in by Depends(..., scope="function"), before the response')
 
+UNDONE = ("a statement failed, or a stream was left amid its rows, and what followed took no notice, but PostgreSQL has undone it all: put such a "
+          "statement into a `with ctx.connection.transaction()` of its own (FastAPI: `async with`), and read a stream to its end")
+
 
 class LeftOpen(RuntimeError):
     pass

@@ -23,7 +23,7 @@ from . import IDLE_MAX
 from ._database import CONTENTION, InDoubt, Pooled, commit, heeded, node, restore
 from ._http_request import RequestContext, context, watch
 from ._http_response import App, Receive, Response, Run, Scope, Send, TooSlow, problem, wait_preference
-from ._left import LEFT_MAX, LeftOpen, left_open_async
+from ._left import LEFT_MAX, UNDONE, LeftOpen, left_open_async
 
 __all__ = ["Guard", "RequestContext", "context", "guard"]
 
@@ -210,8 +210,7 @@ class Guard:
                     raise RuntimeError("a statement of the handler was never awaited, and not executed: `await ctx.sql(...)`, in an `async def`")
                 if connection.info.transaction_status is TransactionStatus.INERROR:
                     last = "; the last error of `ctx.sql`, if no savepoint has undone it, is the cause" if ctx._ended_by else ""
-                    raise RuntimeError("a statement failed and the handler went on, but PostgreSQL has undone it all: put such a statement into "
-                                       f"`async with ctx.connection.transaction()`{last}") from ctx._ended_by
+                    raise RuntimeError(UNDONE + last) from ctx._ended_by
                 await connection.execute("SELECT skald.respond(%s, %s, %s, %s, %s)",
                                          (taken, made.status, made.content_type, json.dumps(made.headers), made.body))
                 committing.append(True)

@@ -64,6 +64,26 @@ def test_what_a_step_leaves_open_is_its_fault_and_keeps_nobody(shop: Shop, monke
     LEFT.clear()
 
 
+def break_stream(ctx: skald.Context, order: Any) -> None:
+    # So many that the server has not sent them all when the stream is left.
+    for _ in ctx.connection.cursor().stream("SELECT generate_series(1, 100000000)"):
+        break
+
+
+def pass_over(ctx: skald.Context, order: Any) -> None:
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        ctx.sql("SELECT 1/0")
+
+
+@pytest.mark.parametrize("act, last", [(break_stream, "canceling statement"), (pass_over, "division by zero")])
+def test_a_step_that_goes_on_in_a_transaction_that_is_undone_is_told_why(shop: Shop, act: Any, last: str) -> None:
+    shop.raises = [act]
+    assert shop.participant.process(message("charge", 2)) == "step.failed"
+    said = shop.one("SELECT error FROM skald.idempotency")
+    assert "or a stream was left amid its rows" in said and last in said
+    assert shop.cents == 100
+
+
 WRITE = "UPDATE wallet SET cents = cents - 1"
 
 
