@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -57,8 +58,8 @@ class Process:
         self.env = {**os.environ, "DATABASE_URL": shop.participant.database_url}
         self.said = tempfile.NamedTemporaryFile()
 
-    def start(self, more: str = "") -> None:
-        program = PROGRAM.replace('"payments"', f'"payments"{more}')
+    def start(self, more: str = "", program: str = PROGRAM) -> None:
+        program = program.replace('"payments"', f'"payments"{more}')
         self.process = subprocess.Popen([sys.executable, "-c", program], env=self.env, stderr=self.said)
 
     def output(self) -> str:
@@ -105,6 +106,21 @@ def test_a_process_takes_what_comes_is_killed_and_ends_when_told(shop: Shop) -> 
     wait_for(lambda: shop.cents == 80)
     p.end()
     assert (shop.cents, shop.one("SELECT count(*) FROM skald.idempotency")) == (80, 20)
+
+
+def test_a_home_without_a_step_takes_the_reports_of_its_sagas(shop: Shop) -> None:
+    shop.c.execute("DELETE FROM skald.saga")
+    shop.c.execute("""SELECT skald.start('', 'k', 'welcome', 1, '{}', 'forward 1/1 greet@mail=retriable', sha256('{}'), 'mail', 'greet', '{}',
+        '{"x-idempotency-key": "k:greet", "x-saga-scope": "", "x-saga": "welcome", "x-saga-itinerary": "forward 1/1 greet@mail=retriable"}')""")
+    p = Process(shop)
+    p.start(program='import skald; skald.Participant("payments").run()')
+    wait_for(p.is_served)
+    report = {"scope": "", "key": "k", "step": "greet", "service": "mail", "status": "completed", "attempts": 1, "at": "2026-01-01T00:00:00Z",
+              "saga": "completed"}
+    p.channel.basic_publish("skald", "payments", json.dumps([report]).encode(), pika.BasicProperties(
+        type="skald.progress", message_id="k:greet.progress", headers={"x-idempotency-key": "k:greet.progress", "x-saga-scope": ""}))
+    wait_for(lambda: shop.one("SELECT status FROM skald.saga WHERE key = 'k'") == "completed")
+    p.end()
 
 
 def test_a_second_signal_ends_a_process_whose_step_hangs(shop: Shop) -> None:
