@@ -100,6 +100,8 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
   const scope: unknown = settings.scope ? await settings.scope(req) : "";
   if (typeof scope !== "string" || scope.includes("\0"))
     throw new TypeError(`scope() gives whose request it is as a string without NUL, or throws an error with status 401: it gave ${typeof scope}`);
+  if (req.readableDidRead) // its bytes tell it from another under the key
+    throw new Error("the body was read before the guard: put guard() in front of what parses bodies, or leave the request out by `guarded`");
   // Without a key it is refused.
   const body = req.headers["idempotency-key"] === undefined ? Buffer.alloc(0) : await bodyOf(req, settings.bodyMax ?? 262144);
   if (!body) return send(res, tooLarge());

@@ -159,6 +159,21 @@ test("a refusal by whoever has not asked for req.skald is not stored", async () 
   assert.deepEqual([await replays("decided"), await replays("decided")], [[404, undefined], [404, "true"]]);
 });
 
+test("a body that was read before the guard is an error that says so", async () => {
+  const told: string[] = [], json = { "Content-Type": "application/json" };
+  const telling = (error: Error, _: Request, res: Response, __: NextFunction): void => (told.push(error.message), void res.status(500).end());
+  const drain: RequestHandler = (req, _, next) => void req.resume().on("end", () => next());
+  for (const [n, reads] of [express.json(), express.text({ type: "*/*" }), drain].entries()) {
+    const by = guard({ databaseUrl: url, guarded: (req) => req.headers["idempotency-key"] !== "free" });
+    const shop = await listening(express().use(reads, by).post("/", (req, res) => void res.status(201).json(req.body)).use(telling), by);
+    for (const body of ['{"cents":100}', '{"cents":5}']) assert.equal((await send(shop, `read-${n}`, json, body)).status, 500);
+    for (const key of [`none-${n}`, "free"]) assert.equal((await send(shop, key, json)).status, 201);
+    if (reads !== drain) assert.match((await send(shop, "free", json, '{"cents":5}')).body, /cents/);
+  }
+  assert.equal(told.length, 6);
+  for (const one of told) assert.match(one, /the body was read before the guard: .* in front of what parses bodies/);
+});
+
 test("a number that JavaScript can't hold is refused, and not changed", async () => {
   const shop = await opened([]), json = { "Content-Type": "application/json" };
   let seen: unknown = "nothing";
