@@ -82,8 +82,7 @@ export function guard(settings: GuardSettings = {}): Guard {
   if (!(handlerMs > 0 && handlerMs < 2 ** 31 - 1)) throw new RangeError(`handlerMs is a number of milliseconds up to 24 days, and not ${handlerMs}`);
   checkDatabaseUrl(settings.databaseUrl);
   const pool = new pg.Pool({ verify, connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], max: settings.connections ?? 8,
-    connectionTimeoutMillis: 10000, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000, lock_timeout: 5000, statement_timeout: 30000,
-    idle_in_transaction_session_timeout: Math.max(30000, Math.ceil(handlerMs)) });
+    connectionTimeoutMillis: 10000, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000 });
   pool.on("error", () => undefined); // an idle connection was lost: the next one is opened when it is needed
   const guarded = settings.guarded ?? ((req) => !["GET", "HEAD", "OPTIONS"].includes(req.method ?? ""));
   const made = (req: GuardedRequest, res: ServerResponse, next: (error?: unknown) => void): void => {
@@ -108,7 +107,8 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
   const prefers = /(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:[;,]|$)/i.exec(String(req.headers["prefer"] ?? ""));
   const wait = Math.min(Number(prefers?.[1] ?? 0), waitMax);
   const log = settings.log ?? ((line) => console.error(line)), asked = line(`${req.method} ${req.originalUrl}`);
-  const claim = (lost: (why: unknown) => void): Promise<Claimed | Made> => claimed(pool, req, body, scope, lost);
+  const { handlerMs = 30000 } = settings;
+  const claim = (lost: (why: unknown) => void): Promise<Claimed | Made> => claimed(pool, req, body, scope, handlerMs, lost);
   const logged = (why: unknown): void => log(`${asked}: 503: ${line(reason(why))}`);
   let met = await claim(logged);
   if ("status" in met && met.problem === "in-flight" && prefers) res.setHeader("Preference-Applied", `wait=${wait}`);
@@ -123,7 +123,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
   const { state } = met, kept = keep(res, state, (why) => ((state.cut = why), cutOff()));
   let answer: Made | undefined;
   try {
-    answer = await handled(met, req, res, kept, next, body, settings.handlerMs ?? 30000);
+    answer = await handled(met, req, res, kept, next, body, handlerMs);
   } catch (error) {
     await rolledBack(met);
     kept.giveBack();
@@ -146,7 +146,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
 
 /** The request's key, claimed in a transaction that is open; or the response to give. */
 async function claimed(
-  pool: pg.Pool, req: GuardedRequest, body: Buffer, scope: string, failed: (why: unknown) => void): Promise<Claimed | Made> {
+  pool: pg.Pool, req: GuardedRequest, body: Buffer, scope: string, most: number, failed: (why: unknown) => void): Promise<Claimed | Made> {
   const keys = req.rawHeaders.filter((_, i) => i % 2 === 1 && req.rawHeaders[i - 1]!.toLowerCase() === "idempotency-key");
   const target = Buffer.from(req.originalUrl ?? req.url ?? "/", "latin1");
   let isAway = false, isInDoubt = false, why: unknown;
@@ -158,8 +158,8 @@ async function claimed(
       client.on("error", (why) => (state.left || (state.lost ??= why)));
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
       const { rows: [row] } = await client.query(`SELECT *, taken::text AS token, headers::text AS pairs,
-        set_config('default_transaction_read_only', NULL, true) AS fenced FROM skald.take_request($1, $2, $3, $4, $5)`,
-        [scope, keys, req.method, target, body]);
+        set_config('default_transaction_read_only', NULL, true) AS fenced, set_config('idle_in_transaction_session_timeout', $6, true)
+        FROM skald.take_request($1, $2, $3, $4, $5)`, [scope, keys, req.method, target, body, String(Math.max(30000, Math.ceil(most)))]);
       // An operator has made the database read-only. Our own READ WRITE would override that.
       if (row.fenced === "on") throw (state.lost = new Error("the database has become read-only"));
       if (row.verdict === "run") return { client, taken: row.token, state, context: contextOf(client, scope, row.key, row.token, state) };

@@ -61,7 +61,7 @@ export class Participant {
     this.log = settings.log ?? ((line) => console.error(line));
     // A host that is gone says nothing: then keepalives do, or the time that no statement takes.
     const settled = { max: this.lanes.all + 1, connectionTimeoutMillis: 10000, keepAlive: true, keepAliveInitialDelayMillis: 5000, query_timeout: 45000,
-      lock_timeout: 5000, statement_timeout: 30000, idle_in_transaction_session_timeout: idleMax, application_name: `skald/${service}` };
+      application_name: `skald/${service}` };
     this.pool = new pg.Pool({ connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], ...settled });
     this.pool.on("error", () => undefined); // an idle connection was lost: the next one is opened when it is needed
   }
