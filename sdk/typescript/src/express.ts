@@ -217,7 +217,7 @@ async function handled(
     state.ended = true;
     resolve(undefined);
   }, most)));
-  state.unheard = next;
+  state.unheard = (error) => state.ended || next(error); // behind a response, Express would end the connection
   next();
   return Promise.race([kept.made, late]).finally(() => clearTimeout(timer));
 }

@@ -170,3 +170,14 @@ test("a stream whose error nobody hears fails who waits for it", async () => {
   }), guarded);
   assert.equal((await send(server, "unheard")).status, 500);
 });
+
+test("a stream whose error nobody hears behind the response ends no connection", async () => {
+  const guarded = guard({ databaseUrl: url, connections: 1, log: () => undefined });
+  const server = await listening(express().set("env", "test").use(guarded).post("/:what", ({ params, skald }, res) => {
+    if (params.what === "stream") skald!.client.query(new Stream());
+    res.status(201).end();
+  }), guarded);
+  assert.equal((await send(server, "behind", {}, "", "/stream")).status, 500);
+  const { status, reused } = await send(server, "next", {}, "", "/none");
+  assert.deepEqual([status, reused], [201, true]);
+});
