@@ -4,8 +4,9 @@ import { reason } from "./text.js";
 
 export class WrongDatabase extends Error {}
 
-export function connected(url: string): Promise<amqp.ChannelModel> {
-  return amqp.connect(url).catch((error) => {
+/** A broker that takes the connection and then says nothing for `most` ms is tried again. */
+export function connected(url: string, most = 10000): Promise<amqp.ChannelModel> {
+  return amqp.connect(url, { timeout: most }).catch((error) => {
     const why = !/ConnectionOpenOk/.test(error.message) ? reason(error)
       : "the broker has refused the vhost (its log says why): it is not there, is down or full, or this user may not use it";
     throw new Error(`${url.replace(/\/\/([^:]*):.*@/s, "//$1@")}: ${why}`); // without the password

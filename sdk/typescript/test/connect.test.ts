@@ -1,8 +1,11 @@
 // How the servers are connected to: DATABASE_URL (scripts/stack.sh), SKALD (the command line).
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import express from "express";
 import pg from "pg";
+import { connected } from "../src/broker.js";
 import { guard } from "../src/express.js";
 import { Participant } from "../src/index.js";
 import { OwnDatabase } from "./database.js";
@@ -26,4 +29,12 @@ test("a session starts with no limits of its own, which a pooler would refuse or
   assert.deepEqual(JSON.parse((await send(server, "k")).body), own);
   await shop.pool.end();
   await c.end();
+});
+
+test("a broker that takes the connection and says nothing is given up, and named", async () => {
+  const silent = createServer((socket) => socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  const at = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  await assert.rejects(connected(`amqp://guest:secret@${at}`, 1), { message: `amqp://guest@${at}: connect ETIMEDOUT` });
+  silent.close();
 });
