@@ -54,7 +54,7 @@ export function keep(res: ServerResponse, state: Loan, cut: (why: unknown) => Ma
       if (head) return res; // some middleware calls writeHead again with the same status; that is harmless
       if (!((status | 0) >= 100 && (status | 0) <= 999))
         throw Object.assign(new RangeError(`Invalid status code: ${status}`), { code: "ERR_HTTP_INVALID_STATUS_CODE" });
-      res.statusCode = Number(status);
+      res.statusCode = status | 0;
       const given = pairsOf(more.find((one) => typeof one === "object" && one !== null) ?? {});
       given.forEach(([header]) => res.removeHeader(header));
       given.forEach(([header, value]) => res.appendHeader(header, value));

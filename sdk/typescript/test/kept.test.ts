@@ -56,6 +56,15 @@ test("a status that is a string is that status", async () => {
   for (let n = 0; n < 2; ++n) assert.deepEqual([(await send(shop, "string")).status, (await send(shop, "string")).headers["idempotency-replayed"]], [409, undefined]);
 });
 
+test("a status that is no whole number is that without its fraction", async () => {
+  const shop = await opened();
+  act = ({ skald }, res) => { res.statusCode = skald ? 201.7 : 500; res.end(); };
+  for (const replayed of [undefined, "true"]) {
+    const { status, headers } = await send(shop, "fraction");
+    assert.deepEqual([status, headers["idempotency-replayed"]], [201, replayed]);
+  }
+});
+
 test("a reason goes with its status", async () => {
   const shop = await opened();
   act = (_, res) => { res.statusMessage = "Made up"; res.status(201).end(); };
