@@ -192,8 +192,9 @@ function contextOf(client: pg.PoolClient, scope: string, key: string, taken: str
   const open = lent(client, state, "the request has been responded to: what a handler does with req.skald comes before its response");
   const sql = (query: string, values?: unknown[]): Promise<pg.QueryResult<any>> => quiet((async () => open.query(query, values))(), state);
   return { client: open, scope, key, sql, start: (definition, itinerary, data, more = {}) => quiet((async () => {
+    const bytes = dump(data, "the data of start()");
     await sql("SELECT skald.start_requested($1, $2, $3, $4, $5, $6 * interval '1 second', $7)", [taken, definition, itinerary,
-      dump(data), more.version ?? 1, more.deadlineSeconds ?? null, more.attributes ? JSON.stringify(more.attributes) : null]);
+      bytes, more.version ?? 1, more.deadlineSeconds ?? null, more.attributes ? JSON.stringify(more.attributes) : null]);
   })(), state) };
 }
 

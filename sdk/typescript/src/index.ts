@@ -179,7 +179,7 @@ export class Participant {
       key: `${row.key}:${row.step}${row.is_compensation ? ".compensate" : ""}`,
       sql: (query, values) => quiet((async () => ctx.client.query(query, values))(), held),
       publish: (destination, type, body, ifUnrouted = "keep") => quiet((async () => {
-        await ctx.sql("SELECT skald.publish($1, $2, $3, $4, $5)", [taken, destination, type, dump(body), ifUnrouted]);
+        await ctx.sql("SELECT skald.publish($1, $2, $3, $4, $5)", [taken, destination, type, dump(body, "the body of publish()"), ifUnrouted]);
       })(), held),
     };
     const received = message.body.toString("utf8").replace(/^\uFEFF/, "");
@@ -190,7 +190,8 @@ export class Participant {
     // What has not changed goes on as it came, to the byte and the version.
     const changed = !isDeepStrictEqual(data, read());
     if (changed) refuseLostDigits(received);
-    await quiet(client.query("SELECT skald.done($1, $2, $3)", [taken, changed ? dump(data) : message.body, changed ? newer : null]), held);
+    const next = changed ? [dump(data, "what the step returns"), newer] : [message.body, null];
+    await quiet(client.query("SELECT skald.done($1, $2, $3)", [taken, ...next]), held);
     if (held.unsent) throw held.unsent;
     return "step.completed";
   }

@@ -47,11 +47,13 @@ export function headersOf(headers: Readonly<Record<string, unknown>>): Record<st
 }
 
 /** JSON whose numbers are those that were meant, or an error. */
-export function dump(data: unknown): Buffer {
-  return Buffer.from(JSON.stringify(data, (_, value) => {
+export function dump(data: unknown, name: string): Buffer {
+  const json: string | undefined = JSON.stringify(data, (_, value) => {
     if (typeof value === "number" && !Number.isFinite(value)) throw new Error(`${value} can't be represented in JSON`);
     return value;
-  }));
+  });
+  if (json === undefined) throw new Error(`${name} is ${typeof data}, which JSON does not have: give null, or an object`);
+  return Buffer.from(json);
 }
 
 /** Whole numbers beyond 2^53, and what is larger than every double, would change on their way through a JavaScript number. */

@@ -65,6 +65,13 @@ test("a status that is no whole number is that without its fraction", async () =
   }
 });
 
+test("a saga without data is refused with words", async () => {
+  const said: string[] = [], shop = await opened({ log: (line) => said.push(line) });
+  act = ({ skald }, res) => { void skald!.start("place", "a@orders=retriable", undefined); res.status(201).end(); };
+  assert.equal((await send(shop, "undefined")).status, 500);
+  assert.match(said.join(), /the data of start\(\) is undefined, which JSON does not have/);
+});
+
 test("a reason goes with its status", async () => {
   const shop = await opened();
   act = (_, res) => { res.statusMessage = "Made up"; res.status(201).end(); };

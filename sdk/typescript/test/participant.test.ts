@@ -244,12 +244,14 @@ test("an error that is none, or has no text, is the step's fault", async () => {
 });
 
 test("what nobody awaits and can't be sent is the step's fault", async () => {
-  for (const [n, act] of [(ctx: Context) => ctx.publish("mail", "charged", { x: NaN }), (ctx: Context) => ctx.sql("SELECT $1", [{ x: 1n }])].entries()) {
+  for (const [n, act] of [(ctx: Context) => ctx.publish("mail", "charged", { x: NaN }), (ctx: Context) => ctx.sql("SELECT $1", [{ x: 1n }]),
+    (ctx: Context) => ctx.publish("mail", "charged", undefined)].entries()) {
     acts = [async (ctx) => void act(ctx)];
     assert.equal(await shop.process(message("charge", 2, { key: `k${n}` })), "step.failed");
   }
   assert.deepEqual([await cents(), await one("SELECT string_agg(error, ' ' ORDER BY key) FROM skald.idempotency")],
-    [100, "Error: NaN can't be represented in JSON TypeError: Do not know how to serialize a BigInt"]);
+    [100, "Error: NaN can't be represented in JSON TypeError: Do not know how to serialize a BigInt Error: the body of publish() is undefined, " +
+      "which JSON does not have: give null, or an object"]);
 });
 
 test("mistakes are said at the start", async () => {
