@@ -18,6 +18,7 @@ import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
+import java.sql.ResultSetMetaData;
 import java.sql.SQLClientInfoException;
 import java.sql.SQLException;
 import java.sql.Statement;
@@ -25,6 +26,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
+import org.postgresql.PGResultSetMetaData;
 import org.postgresql.PGStatement;
 
 /** What a step can use while it runs. It must not be kept: once the step has ended, it refuses. */
@@ -41,14 +44,14 @@ public final class Context {
     /** All that it gives refuses with it: what a step's thread still had would write in the next step's transaction. */
     private final class Lent implements InvocationHandler {
         private static final List<Class<?>> types = List.of(CallableStatement.class, PreparedStatement.class, Statement.class, ResultSet.class,
-            DatabaseMetaData.class, Array.class, Blob.class, Clob.class); // those that can write, or that give what can
+            DatabaseMetaData.class, ResultSetMetaData.class, Array.class, Blob.class, Clob.class); // what can ask the server, or gives what can
         private static final List<Class<?>> inMemory = List.of(ByteArrayInputStream.class, CharArrayReader.class, StringReader.class);
         private final Object real;
 
         private Lent(Object real) { this.real = real; }
 
         private <T> T as(Class<T> type) {
-            Class<?>[] all = real instanceof PGStatement ? new Class<?>[] {type, PGStatement.class} : new Class<?>[] {type};
+            Class<?>[] all = Stream.of(type, PGStatement.class, PGResultSetMetaData.class).filter(one -> one.isInstance(real)).toArray(Class[]::new);
             return type.cast(Proxy.newProxyInstance(Context.class.getClassLoader(), all, this));
         }
 

@@ -19,6 +19,7 @@ import java.sql.Blob;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
+import java.sql.ResultSetMetaData;
 import java.sql.SQLClientInfoException;
 import java.sql.SQLException;
 import java.sql.Savepoint;
@@ -32,6 +33,7 @@ import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.postgresql.PGConnection;
+import org.postgresql.PGResultSetMetaData;
 import org.postgresql.PGStatement;
 import org.postgresql.copy.CopyManager;
 import org.postgresql.geometric.PGpoint;
@@ -127,7 +129,10 @@ class ContextTest extends Shop {
             ResultSet tables = lent.getMetaData().getTables(null, null, "wallet", null);
             late.addAll(List.of(made::execute, made::executeBatch, () -> made.getConnection().createStatement(), rows::next,
                 () -> rows.getStatement().execute("UPDATE wallet SET cents = 0"), tables::next, () -> tables.getStatement().getConnection()));
-            late.addAll(List.of(() -> below.execute("UPDATE wallet SET cents = 0"), () -> below.getConnection().createStatement()));
+            ResultSetMetaData columns = rows.getMetaData();
+            assertEquals("", ((PGResultSetMetaData) columns).getBaseTableName(1));
+            late.addAll(List.of(() -> below.execute("UPDATE wallet SET cents = 0"), () -> below.getConnection().createStatement(),
+                () -> columns.isAutoIncrement(1)));
         };
         acts.add((ctx, order) -> {
             keeps.run(ctx, order);
@@ -139,7 +144,7 @@ class ContextTest extends Shop {
         });
         acts.add(keeps);
         acts.add((ctx, order) -> {
-            assertEquals(27, late.size());
+            assertEquals(30, late.size());
             for (Executable one : late) assertEquals("the step has ended: what it does with `ctx` comes before that",
                 assertThrows(SQLException.class, one).getMessage());
         });
