@@ -29,7 +29,7 @@ func (p *Participant) declare(channel *amqp.Channel) error {
 	}
 	_, err := declare(database, true, false, false, false, left)
 	if errors.As(err, &refused) && (refused.Code == amqp.NotFound || refused.Code == amqp.PreconditionFailed) {
-		return fmt.Errorf("the messages for %s %w (%s): check it, and what `skald declare` says (%v)", p.Service, errElsewhere, p.database, err)
+		return fmt.Errorf("the messages for %s %w (%s), or none was declared: check it, or run `skald declare` (%v)", p.Service, errElsewhere, p.database, err)
 	}
 	for suffix, arguments := range queues {
 		if err == nil {

@@ -45,6 +45,14 @@ func (p *Participant) open(ctx context.Context) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
+// orMigrate says what to do where there is no schema, or an older one.
+func (p *Participant) orMigrate(err error) error {
+	if code := read(err).code; code == "3F000" || code == "42883" {
+		return fmt.Errorf("%w: run `skald migrate --service %s`", err, p.Service)
+	}
+	return err
+}
+
 // wire counts how often a context has ended under a statement: pgx then sets a deadline that is past, and closes the connection.
 type wire struct {
 	net.Conn

@@ -3,6 +3,7 @@ package skald
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -71,4 +72,13 @@ func TestACommitInWhichADeferredTriggerWarnsIsBelieved(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.same("events", s.events(charge), "step.completed")
+}
+
+func TestADatabaseWithoutSkaldSaysWhatToDo(t *testing.T) {
+	p := New("payments")
+	p.DatabaseURL = url[:strings.LastIndex(url, "/")+1] + "template1"
+	defer func() { p.Pool.Close() }()
+	if err := p.Connect(ctx); err == nil || !strings.Contains(err.Error(), "run `skald migrate --service payments`") {
+		t.Fatal(err)
+	}
 }

@@ -130,7 +130,8 @@ func (p *Participant) Connect(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return p.Pool.QueryRow(ctx, "SELECT skald.host($1, $2)::text", p.Service, p.steps).Scan(&p.database)
+	err = p.Pool.QueryRow(ctx, "SELECT skald.host($1, $2)::text", p.Service, p.steps).Scan(&p.database)
+	return p.orMigrate(err)
 }
 
 // Process processes a delivery, which can be acked afterwards, and returns what happened, by the name that logs use. givenUp: it is in the queue

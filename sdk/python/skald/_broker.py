@@ -46,8 +46,8 @@ def expect_queues(channel: Any, service: str, database: str, declare: bool) -> N
     except pika.exceptions.ChannelClosedByBroker as refused:
         if refused.reply_code not in (404, 406):
             raise
-        raise ValueError(f"the messages for {service} belong to another database than the DATABASE_URL's ({database}): check it, and what "
-                         f"`skald declare` says ({refused})") from None
+        raise ValueError(f"the messages for {service} belong to another database than the DATABASE_URL's ({database}), or none was declared: "
+                         f"check it, or run `skald declare` ({refused})") from None
     for suffix, arguments in (("", limited), (".parked", quorum)) if declare else ():
         channel.exchange_declare(f"skald{suffix}", "direct", durable=True)
         channel.queue_declare(queue + suffix, durable=True, arguments=arguments)

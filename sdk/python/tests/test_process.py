@@ -207,7 +207,7 @@ def test_a_process_of_another_database_takes_nothing(shop: Shop) -> None:
         p.send(1)
         p.start(more)
         assert p.process.wait(30) == 1
-        assert re.search(r"belong to another database than the DATABASE_URL's \(\S+\): check it", p.output())
+        assert re.search(r"belong to another database than the DATABASE_URL's \(\S+\), or none was declared: check it, or run `skald declare`", p.output())
         wait_for(lambda: p.channel.queue_declare("skald.payments", passive=True).method.message_count == 1)
         p.channel.queue_purge("skald.payments")
         Path(p.said.name).write_text("")

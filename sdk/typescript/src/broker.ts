@@ -22,8 +22,8 @@ export async function expectQueues(channel: amqp.Channel, service: string, datab
   // Who declares nothing sees no arguments, but the name of the queue that `skald declare` has made for its database.
   await (declares ? made(`${queue}.database`, left(database)) : channel.checkQueue(`${queue}.database.${database}`)).catch((error) => {
     if (![404, 406].includes(error?.code)) throw error;
-    throw new WrongDatabase(`the messages for ${service} belong to another database than the DATABASE_URL's (${database}): check it, ` +
-      `and what \`skald declare\` says (${error.message})`);
+    throw new WrongDatabase(`the messages for ${service} belong to another database than the DATABASE_URL's (${database}), ` +
+      `or none was declared: check it, or run \`skald declare\` (${error.message})`);
   });
   if (!declares) return;
   await made(queue, { ...left(service), "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish" });

@@ -78,7 +78,7 @@ final class Broker {
             boolean isAnothers = why instanceof ShutdownSignalException ended
                 && ended.getReason() instanceof AMQP.Channel.Close said && Set.of(404, 406).contains(said.getReplyCode());
             throw !isAnothers ? refused : new IllegalStateException("the messages for " + service + " belong to another database than"
-                + " the DATABASE_URL's (" + database + "): check it, and what `skald declare` says (" + why + ")", refused);
+                + " the DATABASE_URL's (" + database + "), or none was declared: check it, or run `skald declare` (" + why + ")", refused);
         }
         for (String suffix : declare ? List.of(".parked", "") : List.<String>of()) {
             channel.queueDeclare(queue + suffix, true, false, false, suffix.isEmpty() ? limited : Map.of("x-queue-type", "quorum"));
