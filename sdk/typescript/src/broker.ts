@@ -1,4 +1,5 @@
 // The broker, and the queues of docs/protocol.md, "Routing".
+import { setTimeout as sleep } from "node:timers/promises";
 import amqp from "amqplib";
 import { reason } from "./text.js";
 
@@ -11,6 +12,12 @@ export function connected(url: string, most = 10000): Promise<amqp.ChannelModel>
       : "the broker has refused the vhost (its log says why): it is not there, is down or full, or this user may not use it";
     throw new Error(`${url.replace(/\/\/([^:]*):.*@/s, "//$1@")}: ${why}`); // without the password
   });
+}
+
+/** One that says nothing does not answer to this either, and the process would wait until heartbeats are missing. */
+export async function leave(broker: amqp.ChannelModel, most = 5000): Promise<void> {
+  await Promise.race([broker.close(), sleep(most, undefined, { ref: false })]).catch(() => undefined);
+  (broker as any).connection.stream.destroy();
 }
 
 /** The first is bound to this database: a process with another one is refused. */

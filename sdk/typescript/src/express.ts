@@ -135,6 +135,7 @@ async function serve(pool: pg.Pool, settings: GuardSettings, req: GuardedRequest
   }
   const sent = answer ? await finished(met, answer, failed, () => claim(() => undefined)) : tooSlow();
   kept.giveBack();
+  if (state.raised && state.cut) res.setHeader("Connection", "close"); // which Express ends, once it is told of the error
   try {
     send(res, sent);
   } catch (error) { // of middleware: no response is on its way, for which Express would have to wait

@@ -5,7 +5,7 @@ import pg from "pg";
 import { constants } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
-import { connected, expectQueues, WrongDatabase } from "./broker.js";
+import { connected, expectQueues, leave, WrongDatabase } from "./broker.js";
 import { commit, contention, endListening, explained, InDoubt, lent, quiet, type Loan } from "./client.js";
 import { Malformed, Reject, Snooze, type Context, type Message } from "./context.js";
 import { Lanes } from "./lanes.js";
@@ -109,7 +109,7 @@ export class Participant {
       try {
         return await this.inLane(message, held, (client) => this.deliver(client, message, held));
       } catch (thrown) {
-        const error = explained(withText(thrown), held, "step");
+        const error = explained(withText(/is not queryable$/.test((thrown as any)?.message) && held.lost ? held.lost : thrown), held, "step");
         if (error instanceof InDoubt) throw error;
         const isPassing = (contention.has(error?.code) && ++contended < contendedMax)
           || (held.lost && ++lost < lostMax && Date.now() - held.since! < idleMax);
@@ -141,7 +141,7 @@ export class Participant {
 
   private async inTransaction(held: Held, work: (client: pg.PoolClient) => Promise<string>): Promise<string> {
     const client = await this.pool.connect();
-    const lose = (): unknown => (held.lost ||= !held.left); // its queries fail too, and say so
+    const lose = (why: unknown): unknown => (held.lost ||= !held.left && why); // its queries fail too, and say only that
     client.on("error", lose);
     held.since = Date.now();
     try {
@@ -200,28 +200,32 @@ export class Participant {
   async run(): Promise<void> {
     const url = amqpUrl(this.settings.amqpUrl);
     const signals = ["SIGTERM", "SIGINT"] as const;
-    const stopped = new Promise<void>((resolve) => {
-      const stop = (name: NodeJS.Signals): void => {
-        if (this.stopping) process.exit(128 + constants.signals[name]); // a step may hang, and PID 1 ignores what has no listener
-        this.log(`${name}: ${this.service} waits for the steps under way; a second signal ends it at once`);
-        this.stopping = true;
-        resolve();
-      };
-      for (const each of signals) process.on(each, stop);
-    });
+    let told = (): void => undefined;
+    const stopped = new Promise<void>((resolve) => (told = resolve));
+    const stop = (name: NodeJS.Signals): void => {
+      if (this.stopping) process.exit(128 + constants.signals[name]); // a step may hang, and PID 1 ignores what has no listener
+      this.log(`${name}: ${this.service} waits for the steps under way; a second signal ends it at once`);
+      this.stopping = true;
+      told();
+    };
+    for (const each of signals) process.on(each, stop);
     process.on("uncaughtExceptionMonitor", () => {
       const { busy } = this.lanes;
       if (busy.length) this.log(`nothing has caught an error. If that ends the process, what is under way comes again: ${busy.join(", ")}`);
     });
-    await this.connect();
-    while (!this.stopping) {
-      await this.consume(url, stopped).catch(async (error) => {
-        if (error instanceof WrongDatabase) throw error;
-        this.log(`trying again with new connections: ${reason(error)}`);
-        await sleep(Math.random() * 2000);
-      });
+    try {
+      await this.connect();
+      while (!this.stopping) {
+        await this.consume(url, stopped).catch(async (error) => {
+          if (error instanceof WrongDatabase) throw error;
+          this.log(`trying again with new connections: ${reason(error)}`);
+          await sleep(Math.random() * 2000);
+        });
+      }
+    } finally {
+      await this.pool.end();
+      for (const each of signals) process.off(each, stop);
     }
-    await this.pool.end();
   }
 
   /** False: it is over with this broker. Whatever else fails, it is kept: given back, all that is not acked counts once more, of 50 times. */
@@ -278,7 +282,7 @@ export class Participant {
     } finally {
       isOver = true;
       await Promise.allSettled(under);
-      await broker.close().catch(() => undefined);
+      await leave(broker);
     }
   }
 }

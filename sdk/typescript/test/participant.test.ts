@@ -173,10 +173,11 @@ test("a connection that is lost in an old transaction is an attempt", async (t) 
   acts = Array(9).fill(async (ctx: Context) => {
     ++runs;
     t.mock.method(Date, "now", () => now() + runs * 30_001);
-    await ctx.sql("SELECT pg_terminate_backend(pg_backend_pid())");
+    await ctx.sql("SELECT pg_terminate_backend(pg_backend_pid())").catch(() => undefined);
+    await ctx.sql("SELECT 1"); // which the driver refuses without the cause
   });
   assert.deepEqual([await shop.process(charge), runs], ["step.failed", 1]);
-  assert.match(await one("SELECT error FROM skald.idempotency"), /terminating connection/);
+  assert.match(await one("SELECT error FROM skald.idempotency"), /terminat/);
 });
 
 test("a statement that fails behind the step is the step's fault", async () => {
