@@ -109,7 +109,7 @@ export class Participant {
       try {
         return await this.inLane(message, held, (client) => this.deliver(client, message, held));
       } catch (thrown) {
-        const error = explained(withText(/is not queryable$/.test((thrown as any)?.message) && held.lost ? held.lost : thrown), held, "step");
+        const met: any = withText(thrown), error = explained(held.lost && /is not queryable$/.test(met?.message) ? held.lost : met, held, "step");
         if (error instanceof InDoubt) throw error;
         const isPassing = (contention.has(error?.code) && ++contended < contendedMax)
           || (held.lost && ++lost < lostMax && Date.now() - held.since! < idleMax);
